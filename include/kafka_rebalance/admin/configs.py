@@ -88,10 +88,10 @@ _AT_ONCE = 500  # topics in one request; a topic has about 35 configs
 def read_topic_configs(wire: Wire, topics: Collection[str]) -> dict[str, dict[str, str]]:
     """The configs that are set on each topic; one that does not exist has none. Raises ReadError naming the topic."""
     names = sorted(topics)
-    found: dict[str, dict[str, str]] = {name: {} for name in names}
+    topic_configs: dict[str, dict[str, str]] = {name: {} for name in names}
     for start in range(0, len(names), _AT_ONCE):
-        found |= dict(_asked(wire, TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}))
-    return found
+        topic_configs |= dict(_asked(wire, TOPIC, names[start : start + _AT_ONCE], {_SET_ON_TOPIC}))
+    return topic_configs
 
 
 def read_broker_configs(wire: Wire, brokers: Collection[int]) -> dict[int, dict[str, str]]:

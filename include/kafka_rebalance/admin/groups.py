@@ -478,7 +478,7 @@ def _read_offsets(wire: Wire, listed: Iterable[ListedGroup], only: Asked | None 
     wanted: dict[tuple[int, bool], list[str]] = {}
     for one in listed:
         wanted.setdefault((one.broker, one.type == SHARE), []).append(one.group)
-    found: dict[str, Offsets] = {}
+    offsets: dict[str, Offsets] = {}
     for (broker, shares), names in sorted(wanted.items()):
         try:
             answers = _of_share_groups(wire, broker, names, only) if shares else _committed(wire, broker, names, only)
@@ -487,8 +487,8 @@ def _read_offsets(wire: Wire, listed: Iterable[ListedGroup], only: Asked | None 
         except ReadError as silent:
             answers = dict.fromkeys(names, Offsets(failed=Described(unanswered=str(silent).rstrip("."))))
         missing = Offsets(failed=Described(unanswered=f"Broker {broker} gives no offsets of it. Read its log"))
-        found |= {name: answers.get(name, missing) for name in names}
-    return found
+        offsets |= {name: answers.get(name, missing) for name in names}
+    return offsets
 
 
 def _committed(wire: Wire, broker: int, names: Sequence[str], only: Asked | None) -> dict[str, Offsets]:
@@ -651,8 +651,8 @@ def read_committed_offsets(kafka: KafkaConnection, brokers: Collection[int]) -> 
         name, why = next(iter(failed.items()))
         more = f" It is one of {len(failed)} such groups." if len(failed) > 1 else ""
         raise ReadError(f"{_of_offsets(unread(listing.groups[name], why))}.{more}")
-    found: dict[TopicPartition, dict[str, int]] = {}
+    committed_offsets: dict[TopicPartition, dict[str, int]] = {}
     for name, one in sorted(offsets.items()):
         for topic_partition, offset in one.by_partition.items():
-            found.setdefault(topic_partition, {})[name] = offset
-    return found
+            committed_offsets.setdefault(topic_partition, {})[name] = offset
+    return committed_offsets

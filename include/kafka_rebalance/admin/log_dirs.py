@@ -109,12 +109,12 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_re
 
 def read_dir_states(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, tuple[LogDir, ...]]:
     """The log dirs of these brokers, without what lies in them. A broker that does not answer is absent."""
-    found = {}
+    dir_states = {}
     with suppress(ReadError), open_wire(kafka) as wire:
         for broker in sorted(brokers):
             with suppress(ReadError):
-                found[broker] = tuple(_log_dir(broker, answer) for answer in _describe(wire, broker, {}))
-    return found
+                dir_states[broker] = tuple(_log_dir(broker, answer) for answer in _describe(wire, broker, {}))
+    return dir_states
 
 
 def read_copies_within(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, frozenset[TopicPartition]]:

@@ -194,10 +194,10 @@ class LogLock:
 
     def read_open_intents(self) -> list[Intent]:
         state = self._log.read()
-        found = []
+        open_intents = []
         for offset in sorted((state.intents if state is not None else {}).values()):
-            found += self._read_intents(offset, offset + 1)
-        return found
+            open_intents += self._read_intents(offset, offset + 1)
+        return open_intents
 
     def read_newest_intents(self) -> list[Intent]:
         """Of the last records, whether their end is in the log or not; the earliest first."""
@@ -214,14 +214,14 @@ class LogLock:
         return self._log.write(lambda state: Write("look", state)).written
 
     def _read_intents(self, first: int, behind: int | None) -> list[Intent]:
-        found = []
+        intents = []
         for one in self._log.records(first, behind):
             if one.key == PART_KEY:
                 continue
             _, _, record = decode(one.value, one.offset, one.time_ms)
             if record["kind"] == "intent":
-                found.append(decode_intent(record, one.offset, one.time_ms))
-        return found
+                intents.append(decode_intent(record, one.offset, one.time_ms))
+        return intents
 
 
 def _fence(state: State) -> Fence:

@@ -283,7 +283,7 @@ def read_api_versions(kafka: KafkaConnection, brokers: Collection[int]) -> dict[
 
     kafka-python's `get_broker_version_data` does not help: it cuts each answer down to what the first broker supports.
     """
-    found: dict[int, ApiVersions] = {}
+    api_versions: dict[int, ApiVersions] = {}
     with open_kafka_python(kafka) as client:
         for broker in brokers:
             try:
@@ -293,8 +293,8 @@ def read_api_versions(kafka: KafkaConnection, brokers: Collection[int]) -> dict[
                     f"Broker {broker} does not tell which requests it supports ({type(failed).__name__}). Check that "
                     "the broker is up and that this host can reach it."
                 ) from failed
-            found[broker] = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
-    return found
+            api_versions[broker] = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
+    return api_versions
 
 
 async def _ask(manager: Any, broker: int) -> Any:

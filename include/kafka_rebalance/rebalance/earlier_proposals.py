@@ -136,14 +136,14 @@ def _lists(earlier: RunFolder, proposals: Proposals, names: Sequence[str], broke
 
     ids = {row["broker"] for row in brokers}
     now = {TopicPartition(row["topic"], row["partition"]): list(row["replicas"]) for row in partitions}
-    found: Lists = {}
+    lists: Lists = {}
     for name in names:
         for some in read_moves(earlier, proposals, name).to_batches(max_chunksize=10_000):
             for row in some.select(["topic", "partition", "before", "after"]).to_pylist():
                 partition, after = TopicPartition(row["topic"], row["partition"]), row["after"]
                 if now.get(partition) == row["before"] != after and ids.issuperset(after):
-                    found.setdefault(partition, {})[PROPOSED[name]] = after
-    return found
+                    lists.setdefault(partition, {})[PROPOSED[name]] = after
+    return lists
 
 
 # rejection.json: compares this run's proposal with the cluster's last rejected one, for the next approver.

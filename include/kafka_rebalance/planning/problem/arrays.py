@@ -460,6 +460,6 @@ def _indices(problem: Problem, lists: Sequence[Sequence[int]]) -> Ints:
     """[list, position] The indices of these broker ids, -1 past the end. Every id is one of the problem's."""
     counts = np.fromiter(map(len, lists), np.int64, len(lists))
     ids = np.fromiter(chain.from_iterable(lists), np.int64, int(counts.sum()))
-    found = np.full((len(lists), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
-    found[np.arange(found.shape[1]) < counts[:, None]] = np.searchsorted(problem.brokers, ids)
-    return found
+    indices = np.full((len(lists), max(1, int(counts.max(initial=0)))), -1, dtype=np.int64)
+    indices[np.arange(indices.shape[1]) < counts[:, None]] = np.searchsorted(problem.brokers, ids)
+    return indices

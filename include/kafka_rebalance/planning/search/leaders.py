@@ -191,10 +191,10 @@ class _Leaders:
         worth = np.where(gain < _GAIN, worth, np.inf)
         never_worse = grown + self.topics.excess <= self.most_excess
         for allowed in (grown <= 0, never_worse) if self.topics_first else (never_worse,):
-            found = self._one_each(rows, np.where(allowed, worth, np.inf))
-            if len(found[0]):
-                return found
-        return found
+            swaps = self._one_each(rows, np.where(allowed, worth, np.inf))
+            if len(swaps[0]):
+                return swaps
+        return swaps
 
     def _exchange(self, bands: Bands) -> tuple[Ints, Ints]:
         """(rows, positions) of two changes that gain only together: a broker gives a leader away, and gets another one
