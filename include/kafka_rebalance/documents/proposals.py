@@ -113,6 +113,70 @@ def multiple_in_words(multiple: float) -> str:
     return share_in_words(multiple) if multiple < _MANY_TIMES else "many times"
 
 
+# What a plan's moves do to one broker, and what racks keep from being even: figures, and their words in proposals.json.
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange:
+    """The moves that take from one broker, or those that bring to it, and its load before and after the whole plan."""
+
+    broker: int
+    gains: bool  # False: they take from it
+    moves: int
+    bytes: int  # that they delete there or bring
+    metric: Metric
+    before: float
+    after: float
+    whole: float  # both loads are told as parts of it: its share, or its disk; 0: as they are
+    of_disk: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MoveGroup:
+    """Moves that take from one broker or bring to it, in a sentence."""
+
+    text: str
+    moves: int
+    bytes: int  # that they delete there or bring
+
+
+def group_in_words(change: BrokerChange) -> MoveGroup:
+    """`183 moves take broker 12 from 91 % to 78 % of its disk`"""
+    verb = ("bring" if change.gains else "take") + ("s" if change.moves == 1 else "")
+    moves = f"{change.moves:,} {'move' if change.moves == 1 else 'moves'} {verb}"
+    noun, is_disk = change.metric.noun, change.metric is Metric.DISK
+    if change.after == 0:
+        text = f"{moves} {bytes_in_words(change.before) if is_disk else noun} off broker {change.broker}: empty"
+    else:
+        loads, of_what = (change.before, change.after), ""
+        if change.whole > 0:
+            before, after = (multiple_in_words(load / change.whole) for load in loads)
+            of_what = " of its disk" if change.of_disk else f" of its share of {noun}"
+        else:
+            before, after = (bytes_in_words(load) if is_disk else f"{load:,.0f}" for load in loads)
+        text = f"{moves} broker {change.broker} from {before} to {after}{of_what}"
+    return MoveGroup(text, change.moves, change.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class RackLimit:
+    """A rack whose brokers must carry more, or less, than an even share."""
+
+    rack: str
+    brokers: int  # of it, that stay
+    staying: int  # brokers of all racks
+    metric: Metric
+    carried: float  # of an even share: the least if above 1, else the most
+
+
+def rack_limit_in_words(limit: RackLimit) -> str:
+    most = "at least" if limit.carried > 1 else "at most"
+    return (
+        f"rack {limit.rack} has {limit.brokers} of {limit.staying} brokers: "
+        f"they carry {most} {limit.carried:.3f} of an even share of {limit.metric.noun}"
+    )
+
+
 # The parts of one candidate in proposals.json: scores, what stays behind, timetable, worst case and others.
 
 
@@ -167,15 +231,6 @@ class SinceLast:
     changed: int
     new: int
     dropped: int
-
-
-@dataclass(frozen=True, slots=True)
-class MoveGroup:
-    """Moves that take from one broker or bring to it, in a sentence."""
-
-    text: str
-    moves: int
-    bytes: int  # that they delete there or bring
 
 
 @dataclass(frozen=True, slots=True)

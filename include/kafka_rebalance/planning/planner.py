@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kafka_rebalance.documents.json_files import TIMINGS, JsonFile, plain
-from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals, ProposedCandidate, Scores
+from kafka_rebalance.documents.proposals import (
+    PROPOSALS_FILE,
+    Proposals,
+    ProposedCandidate,
+    Scores,
+    group_in_words,
+    rack_limit_in_words,
+)
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.amounts_in_words import bound_in_words
@@ -275,8 +282,8 @@ def _proposal(plan: DescribedCandidate) -> ProposedCandidate:
         candidate.status,
         note=plan.note,
         less_even=plan.less_even(),
-        rack_limits=plan.rack_limits,
-        groups=plan.groups,
+        rack_limits=tuple(map(rack_limit_in_words, plan.rack_limits)),
+        groups=tuple(map(group_in_words, plan.changes)),
         scores=Scores(plan.scores_before, plan.scores_after),
         **figures,
     )

@@ -18,10 +18,11 @@ from kafka_rebalance.documents.candidate_notes import (
     sentences_in_words,
 )
 from kafka_rebalance.documents.proposals import (
+    BrokerChange,
     FurtherRuns,
     LessEven,
-    MoveGroup,
     MoveReason,
+    RackLimit,
     Range,
     Score,
     SinceLast,
@@ -41,7 +42,7 @@ from kafka_rebalance.planning.bounds.lp_bound import makespan_bound, moved_bytes
 from kafka_rebalance.planning.bounds.targets import band
 from kafka_rebalance.planning.describe.evenness_by_bytes import evenness_by_bytes
 from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
-from kafka_rebalance.planning.describe.move_reasons import Reasons, move_groups, rack_limits
+from kafka_rebalance.planning.describe.move_reasons import Reasons, broker_changes, rack_limits
 from kafka_rebalance.planning.describe.shortfall import (
     Held,
     Shortfall,
@@ -120,8 +121,8 @@ class DescribedCandidate:
     shortfall_before: Shortfall
     shortfall_after: Shortfall
     disks: DiskUse | None = None  # None: the candidate is not offered
-    groups: tuple[MoveGroup, ...] = ()
-    rack_limits: tuple[str, ...] = ()  # in words: how even the racks let brokers be
+    changes: tuple[BrokerChange, ...] = ()  # of the brokers that lose or gain most
+    rack_limits: tuple[RackLimit, ...] = ()
     consequences: Mapping[str, Any] = field(default_factory=dict)  # further keys of proposals.json
     least_bytes: int | None = None  # of `optimal`: no plan within the tolerance copies fewer; None: nothing is proven
     refusal: str = ""  # the whole words of one of our own errors, if one has ended it
@@ -285,7 +286,7 @@ def _described(
         shortfall_before=_shortfall_now(problem, measured),
         shortfall_after=reached,
         disks=planned.disks,
-        groups=tuple(move_groups(problem, lists, measured.before, measured.after, measured.reachable)),
+        changes=broker_changes(problem, lists, measured.before, measured.after, measured.reachable),
         rack_limits=rack_limits(problem, found.rules, measured.reachable),
         consequences=consequences,
         least_bytes=found.least_bytes,

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals import MoveGroup, MoveReason, ReasonKind, multiple_in_words
-from kafka_rebalance.model.amounts_in_words import bytes_in_words
+from kafka_rebalance.documents.proposals import BrokerChange, MoveReason, RackLimit, ReasonKind
 from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.planning.evenness import ratios
 from kafka_rebalance.planning.problem.arrays import (
@@ -201,7 +200,9 @@ class Reasons:
         return (MoveReason(ReasonKind.MAY_NOT_RECEIVE, self._ids[taker], self._ids[least], METRICS[metric], both),)
 
 
-def move_groups(problem: Problem, lists: MovedLists, before: Floats, after: Floats, share: Floats) -> list[MoveGroup]:
+def broker_changes(
+    problem: Problem, lists: MovedLists, before: Floats, after: Floats, share: Floats
+) -> tuple[BrokerChange, ...]:
     """The plan's moves grouped by broker: in turn those that lose most and those that gain most; GROUPS at most.
 
     The metric is bytes on disk, or leaders if nothing is copied. `before` and `after` are [broker, METRICS], the loads;
@@ -211,8 +212,11 @@ def move_groups(problem: Problem, lists: MovedLists, before: Floats, after: Floa
     metric = DISK if copies else LEADERS
     if copies:
         ways = [
-            (moves, brokers[moves, at])
-            for brokers, (moves, at) in ((lists.before, np.nonzero(lists.gone)), (lists.after, np.nonzero(lists.new)))
+            (moves, brokers[moves, positions])
+            for brokers, (moves, positions) in (
+                (lists.before, np.nonzero(lists.gone)),
+                (lists.after, np.nonzero(lists.new)),
+            )
         ]
     else:
         leads = np.flatnonzero(lists.changes_leader)
@@ -226,35 +230,27 @@ def move_groups(problem: Problem, lists: MovedLists, before: Floats, after: Floa
     for way, sign in enumerate((-1, 1)):
         order = np.lexsort((problem.brokers, -sign * change))
         ranked += [(rank, way, int(n)) for rank, n in enumerate(order) if sign * change[n] > 0 and counts[way, n]]
-    groups = []
-    for _, way, number in sorted(ranked)[:GROUPS]:
-        count = int(counts[way, number])
-        text = _group_text(problem, count, way, number, metric, (before[number, metric], after[number, metric]), share)
-        groups.append(MoveGroup(text, count, int(weights[way, number])))
-    return groups
+
+    def change_of(way: int, number: int) -> BrokerChange:
+        capacity = problem.disk_capacity[number]
+        # Of a disk that is all but empty, "from < 1 % to < 1 %" says nothing.
+        of_disk = metric == DISK and bool(abs(change[number]) >= capacity / 100 > 0)
+        return BrokerChange(
+            broker=int(problem.brokers[number]),
+            gains=bool(way),
+            moves=int(counts[way, number]),
+            bytes=int(weights[way, number]),
+            metric=METRICS[metric],
+            before=float(before[number, metric]),
+            after=float(after[number, metric]),
+            whole=float(capacity if of_disk else share[number, metric]),
+            of_disk=of_disk,
+        )
+
+    return tuple(change_of(way, number) for _, way, number in sorted(ranked)[:GROUPS])
 
 
-def _group_text(
-    problem: Problem, count: int, way: int, number: int, metric: int, loads: tuple[float, float], share: Floats
-) -> str:
-    """`183 moves take broker 12 from 91 % to 78 % of its disk`; `loads` are (before, after)."""
-    broker, own, of_what = problem.brokers[number], float(share[number, metric]), f"its share of {METRICS[metric].noun}"
-    verb = ("take", "bring")[way] + ("s" if count == 1 else "")
-    some = f"{count:,} {'move' if count == 1 else 'moves'}"
-    if loads[1] == 0:
-        what = bytes_in_words(loads[0]) if metric == DISK else METRICS[metric].noun
-        return f"{some} {verb} {what} off broker {broker}: empty"
-    capacity = problem.disk_capacity
-    if metric == DISK and abs(loads[1] - loads[0]) >= capacity[number] / 100 > 0:
-        own, of_what = float(capacity[number]), "its disk"  # "from < 1 % to < 1 %" says nothing
-    if own <= 0:
-        before, after = (bytes_in_words(load) if metric == DISK else f"{load:,.0f}" for load in loads)
-        return f"{some} {verb} broker {broker} from {before} to {after}"
-    before, after = (multiple_in_words(load / own) for load in loads)
-    return f"{some} {verb} broker {broker} from {before} to {after} of {of_what}"
-
-
-def rack_limits(problem: Problem, rules: RackRules, reachable: Floats) -> tuple[str, ...]:
+def rack_limits(problem: Problem, rules: RackRules, reachable: Floats) -> tuple[RackLimit, ...]:
     """Racks whose brokers must carry more, or less, than an even share: RACKS at most, the furthest off first.
 
     `reachable` is [broker, METRICS], the loads when all are as even as the racks allow. Empty if some brokers receive
@@ -263,7 +259,7 @@ def rack_limits(problem: Problem, rules: RackRules, reachable: Floats) -> tuple[
     if problem.pools.are_several or not rules[0][1].known or (problem.staying & ~problem.receivers).any():
         return ()
     even = shares(problem)[:, :LEADERS] * reachable[:, :LEADERS].sum(axis=0)
-    found = []
+    limits = []
     for rack in sorted({rack for rack, stays in zip(problem.racks, problem.staying, strict=True) if stays and rack}):
         here = np.array([own == rack for own in problem.racks]) & problem.staying
         carried = np.divide(
@@ -274,10 +270,6 @@ def rack_limits(problem: Problem, rules: RackRules, reachable: Floats) -> tuple[
         )
         metric = int(np.abs(carried - 1).argmax())
         if abs(carried[metric] - 1) > 0.01:
-            most = "at least" if carried[metric] > 1 else "at most"
-            text = (
-                f"rack {rack} has {here.sum()} of {problem.staying.sum()} brokers: "
-                f"they carry {most} {carried[metric]:.3f} of an even share of {METRICS[metric].noun}"
-            )
-            found.append((-abs(float(carried[metric]) - 1), rack, text))
-    return tuple(text for _, _, text in sorted(found)[:RACKS])
+            brokers = int(here.sum()), int(problem.staying.sum())
+            limits.append(RackLimit(rack, *brokers, METRICS[metric], float(carried[metric])))
+    return tuple(sorted(limits, key=lambda limit: (-abs(limit.carried - 1), limit.rack))[:RACKS])

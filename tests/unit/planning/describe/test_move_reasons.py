@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.documents.proposals import RackLimit
+from kafka_rebalance.model.candidate import Metric, Move
 from kafka_rebalance.planning.bounds.targets import band, distance, leader_targets
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.problem.arrays import all_loads
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.leaders import TopicLeaders
@@ -64,46 +67,43 @@ def test_lists_that_are_re_ordered_say_who_leads_too_much() -> None:
     }
 
 
-def test_groups_say_how_full_a_disk_was_and_will_be() -> None:
+def changed(plan: DescribedCandidate) -> list[tuple[Any, ...]]:
+    """(broker, whether it gains, moves, bytes, load before, after, what both are told as parts of) of each change."""
+    return [
+        (change.broker, change.gains, change.moves, change.bytes, change.before, change.after, change.whole)
+        for change in plan.changes
+    ]
+
+
+def test_changes_of_a_disk_are_told_as_parts_of_it() -> None:
     capacity = {1: 10_000, 2: 10_000}
     plan = plan_of(broker_rows([1, 2], disk_capacity_bytes=capacity), partition_rows([[1]] * 8))
-    assert [(group.text, group.moves, group.bytes) for group in plan.groups] == [
-        ("4 moves take broker 1 from 80 % to 40 % of its disk", 4, 4000),
-        ("4 moves bring broker 2 from 0 % to 40 % of its disk", 4, 4000),
-    ]
+    assert changed(plan) == [(1, False, 4, 4000, 8000, 4000, 10_000), (2, True, 4, 4000, 0, 4000, 10_000)]
+    assert all(change.of_disk and change.metric is Metric.DISK for change in plan.changes)
 
 
-def test_groups_on_disks_that_are_all_but_empty_are_of_shares() -> None:
+def test_changes_of_disks_that_are_all_but_empty_are_told_as_parts_of_shares() -> None:
     capacity = {1: 10**9, 2: 10**9}
     plan = plan_of(broker_rows([1, 2], disk_capacity_bytes=capacity), partition_rows([[1]] * 8))
-    assert [group.text for group in plan.groups] == [
-        "4 moves take broker 1 from 200 % to 100 % of its share of bytes on disk",
-        "4 moves bring broker 2 from 0 % to 100 % of its share of bytes on disk",
-    ]
+    assert changed(plan) == [(1, False, 4, 4000, 8000, 4000, 4000), (2, True, 4, 4000, 0, 4000, 4000)]
+    assert not any(change.of_disk for change in plan.changes)
 
 
-def test_groups_without_capacities_are_of_shares_and_an_emptied_broker_is_said_to_be_empty() -> None:
+def test_changes_without_capacities_are_told_as_parts_of_shares_and_an_emptied_broker_has_none() -> None:
     plan = plan_of(broker_rows([1, 2, 3]), partition_rows([[1]] * 4 + [[2]] * 4), job="drain", drain=[1])
-    assert [group.text for group in plan.groups] == [
-        "4 moves take 3.91 KiB off broker 1: empty",
-        "4 moves bring broker 3 from 0 % to 100 % of its share of bytes on disk",
-    ]
+    assert changed(plan) == [(1, False, 4, 4000, 4000, 0, 0), (3, True, 4, 4000, 0, 4000, 4000)]
 
 
-def test_groups_of_a_plan_that_copies_nothing_are_of_leaders() -> None:
+def test_changes_of_a_plan_that_copies_nothing_are_of_leaders() -> None:
     plan = plan_of(broker_rows([1, 2]), partition_rows([[1, 2]] * 8), "leaders_only")
-    assert [group.text for group in plan.groups] == [
-        "4 moves take broker 1 from 200 % to 100 % of its share of leaders",
-        "4 moves bring broker 2 from 0 % to 100 % of its share of leaders",
-    ]
+    assert changed(plan) == [(1, False, 4, 0, 8, 4, 4), (2, True, 4, 0, 0, 4, 4)]
+    assert {change.metric for change in plan.changes} == {Metric.LEADERS}
 
 
-def test_groups_are_few_givers_and_takers_in_turn() -> None:
+def test_changes_are_few_givers_and_takers_in_turn() -> None:
     brokers = broker_rows(range(1, 31))
     plan = plan_of(brokers, partition_rows([[1 + n % 20, 1 + (n + 7) % 20] for n in range(400)]))
-    ways = ["take" in group.text.split("broker")[0] for group in plan.groups]
-    assert len(plan.groups) == 10
-    assert sum(ways) == 5
+    assert [change.gains for change in plan.changes] == [False, True] * 5
 
 
 def undone(problem: Any, lists: Any, number: int, move: Move) -> Any:
@@ -161,13 +161,13 @@ def test_copies_between_racks_are_counted() -> None:
     assert plan_of(broker_rows([1, 2]), partition_rows([[1]] * 4)).candidate.summary["cross_rack_bytes"] is None
 
 
-def test_it_is_said_which_racks_cannot_be_even() -> None:
+def test_racks_that_cannot_be_even_are_told_with_what_they_carry() -> None:
     """Rack a has one broker and a replica of everything, rack b two brokers."""
     racks = {1: "a", 2: "b", 3: "b"}
     plan = plan_of(broker_rows(racks, racks), partition_rows([[1, 2], [1, 3]] * 6))
-    assert plan.rack_limits == (
-        "rack a has 1 of 3 brokers: they carry at least 1.500 of an even share of replicas",
-        "rack b has 2 of 3 brokers: they carry at most 0.750 of an even share of replicas",
-    )
+    assert [replace(limit, carried=round(limit.carried, 9)) for limit in plan.rack_limits] == [
+        RackLimit("a", 1, 3, Metric.REPLICAS, 1.5),
+        RackLimit("b", 2, 3, Metric.REPLICAS, 0.75),
+    ]
     even = {1: "a", 2: "b", 3: "c"}
     assert plan_of(broker_rows(even, even), partition_rows([[1, 2], [1, 3]] * 6)).rack_limits == ()
