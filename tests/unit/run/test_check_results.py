@@ -24,7 +24,7 @@ from kafka_rebalance.run.check_result import (
     write_checks,
 )
 from kafka_rebalance.run.replicas_in_place import check_leaders, check_not_deleted, check_placement, check_same_topics
-from kafka_rebalance.throttle.in_force import check_left, check_throttles
+from kafka_rebalance.throttle.in_force import check_left, check_throttles, check_unrecorded
 from support.kafka.small_clusters import move, partition, view
 
 GOOD = Check(CheckName.REPLICAS, "t-0", "[1, 2]", "[1, 2]", True)
@@ -254,3 +254,14 @@ def test_a_moved_topic_that_is_queued_for_deletion_is_a_failed_check() -> None:
     (found,) = check_not_deleted(moves, replace(placed, deletions=frozenset({"t", "other"})))
     assert (found.name, found.subject, found.passed) == ("not_deleted", "topic t", False)
     assert check_not_deleted(moves, replace(placed, deletions=frozenset({"other"}))) == ()
+
+
+def test_what_is_set_without_a_lease_fails_each_by_its_entity_and_key() -> None:
+    checks = check_unrecorded([("brokers/1", RATE, "5"), ("topics/t", LEADERS, "0:1")])
+    assert [(check.name, check.subject, check.passed, check.severity) for check in checks] == [
+        ("throttle", f"brokers/1 {RATE}", False, "error"),
+        ("throttle", f"topics/t {LEADERS}", False, "error"),
+    ]
+    assert [check.finding.partition(",")[0] for check in checks] == ["'5'", "'0:1'"]
+    assert check_unrecorded([]) == ()
+    assert check_left({"brokers/1": {RATE: "5"}}, checks) == (), "said already"
