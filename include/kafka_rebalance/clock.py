@@ -19,9 +19,14 @@ def now_seconds() -> float:
     return utc_now().timestamp()
 
 
+def utc_second() -> datetime:
+    """Now in whole seconds, as files have times."""
+    return utc_now().replace(microsecond=0)
+
+
 def now_text() -> str:
     """ISO 8601 in UTC, as in all files."""
-    return utc_now().isoformat(timespec="seconds")
+    return utc_second().isoformat()
 
 
 def looks(seconds: float, pause: float) -> Iterator[None]:

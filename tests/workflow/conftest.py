@@ -15,6 +15,7 @@ from sqlalchemy import event
 
 from support.airflow.airflow_home import HOME, RUNS, USERS  # first: it sets Airflow's environment
 from support.documents import report_samples as samples
+from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 from support.storage.s3_server import BUCKET, S3Server, s3_server
 
 if TYPE_CHECKING:
@@ -129,3 +130,15 @@ def bucket(s3: S3Server, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
     monkeypatch.setenv("AIRFLOW_CONN_STORE", json.dumps(s3.connection()))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", url)
     return url
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    """Of Kafka 2.8, where a file or a folder has no other."""
+    return SimulatedCluster(monkeypatch, TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    """Approved, in several batches."""
+    return batched_run(tmp_path, cluster, monkeypatch)

@@ -103,7 +103,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         policy_digest=policy.digest if policy else None,
         requested_by=inputs.run.started_by,
         reason=params.get("reason") or "",
-        observed_at=clock.utc_now().replace(microsecond=0),
+        observed_at=clock.utc_second(),
         nonce=nonce,
         **shown,
     )

@@ -42,15 +42,13 @@ def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> Non
 
 def _new(batch: Batch) -> BatchNote:
     copied = sum(move.bytes_to_copy for move in batch.moves)
-    return BatchNote(batch.number, len(batch.moves), copied, REQUESTING, created_at=_now())
+    return BatchNote(batch.number, len(batch.moves), copied, REQUESTING, created_at=clock.utc_second())
 
 
 def _ended(note: BatchNote) -> BatchNote:
-    return replace(note, state=BatchState.DONE, finished_at=note.finished_at or _now(), asked=None, asking=None)
-
-
-def _now() -> datetime:
-    return clock.utc_now().replace(microsecond=0)
+    return replace(
+        note, state=BatchState.DONE, finished_at=note.finished_at or clock.utc_second(), asked=None, asking=None
+    )
 
 
 def note_requesting(plan: ApprovedPlan, moves: Sequence[Move], fence: Fence) -> None:
@@ -133,13 +131,13 @@ def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
 
 
 def note_stop(plan: ApprovedPlan, why: str) -> None:
-    _write(plan, replace(read_notes(plan.folder), stopped=Stopped(_now(), why)))
+    _write(plan, replace(read_notes(plan.folder), stopped=Stopped(clock.utc_second(), why)))
 
 
 def note_pause(plan: ApprovedPlan, until: datetime | None) -> None:
     """Notes that the run waits for a window. A pause that is noted already goes on, even if into another window."""
     notes = read_notes(plan.folder)
-    *earlier, last = [*(notes.pauses or ()), *([] if is_paused(plan) else [WindowPause(_now())])]
+    *earlier, last = [*(notes.pauses or ()), *([] if is_paused(plan) else [WindowPause(clock.utc_second())])]
     last = replace(last, until=None if until is None else until.replace(microsecond=0))
     _write(plan, replace(notes, pauses=(*earlier, last)))
 
@@ -155,7 +153,7 @@ def note_going_on(plan: ApprovedPlan) -> None:
     notes = read_notes(plan.folder)
     pauses = notes.pauses
     if pauses and pauses[-1].ended_at is None:
-        pauses = (*pauses[:-1], replace(pauses[-1], ended_at=_now()))
+        pauses = (*pauses[:-1], replace(pauses[-1], ended_at=clock.utc_second()))
     if notes != (going_on := replace(notes, stopped=None, pauses=pauses)):
         _write(plan, going_on)
 

@@ -264,7 +264,7 @@ def leave_out(
     folder: RunFolder, approved: Candidate, so_far: Sequence[LeftOut], drifted: Sequence[MoveDrift], view: ClusterView
 ) -> tuple[LeftOut, ...]:
     """Notes that these are left out from now on, and the scores of what remains; returns all that are left out."""
-    now = clock.utc_now().replace(microsecond=0)
+    now = clock.utc_second()
     moves = {move.topic_partition: move for move in approved.moves}
     more = [
         LeftOut(

@@ -132,7 +132,7 @@ VERIFICATION_FILE = JsonFile(VERIFICATION, Verification)
 
 def write_checks(folder: Folder, checks: tuple[Check, ...], source_digest: str, **more: Any) -> Summary:
     """Writes and logs them; `more` are further fields of `Verification`."""
-    summary, now = summarise(checks), clock.utc_now().replace(microsecond=0)
+    summary, now = summarise(checks), clock.utc_second()
     written = Verification(summary.passed, checks_in_order(checks), now, **more)
     VERIFICATION_FILE.write(folder, written, source_digest=source_digest)
     for line in summary.lines():

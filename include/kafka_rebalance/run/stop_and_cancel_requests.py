@@ -78,4 +78,4 @@ def _write(folder: Folder, earlier: Control, by: str) -> Control:
 
 
 def _request(by: str) -> StopRequest:
-    return StopRequest(by, clock.utc_now().replace(microsecond=0))
+    return StopRequest(by, clock.utc_second())

@@ -98,7 +98,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         policy_digest=policy.digest,
         limits_digest=limits.digest,
         nonce=nonce,
-        observed_at=clock.utc_now().replace(microsecond=0),
+        observed_at=clock.utc_second(),
         dag_id=inputs.run.dag_id,
         run_id=inputs.run.run_id,
         requested_by=inputs.run.started_by,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -180,7 +181,8 @@ def test_a_way_back_has_a_way_back_of_its_own(
     there = lists(cluster)
     for number, (name, end) in enumerate((("back", BEFORE), ("and there again", there))):
         # Which run began last is told by the second, and a test's runs begin in one.
-        monkeypatch.setattr(batch_notes, "_now", lambda number=number: datetime(2999, 1, 1, 0, 0, number, tzinfo=UTC))
+        begun = datetime(2999, 1, 1, 0, 0, number, tzinfo=UTC)
+        monkeypatch.setattr(batch_notes, "clock", SimpleNamespace(utc_second=lambda begun=begun: begun))
         asked = CancelRun(monkeypatch, f"for {name}")
         asked.request("roll_back")
         conf = {key: asked.xcom["conf"][key] for key in ("plan", "candidates", "internal_topics")}

@@ -37,7 +37,6 @@ from support.runs.simulated_cluster import (
     SimulatedCluster,
     SimulatedRun,
     approved_run,
-    batched_run,
 )
 from support.runs.topic_run import TopicRun
 
@@ -199,16 +198,6 @@ def test_rows_that_compaction_takes_away_while_the_day_is_read_are_found_in_its_
     monkeypatch.setattr(ledger, "names_in", compacts_after_the_first_look)
     assert sorted(sizes()) == [1, 2]
     assert len(looks) == 2
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 def only_row(tmp_path: Path, table: str) -> dict[str, Any]:

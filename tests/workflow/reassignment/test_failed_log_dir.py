@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from kafka_rebalance.documents import json_files
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 
 
 def test_the_follower_names_a_log_dir_that_failed_on_a_living_target(

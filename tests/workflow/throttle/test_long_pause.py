@@ -18,11 +18,9 @@ from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import (
     FEWER_TOPICS,
-    TOPICS,
     SimulatedCluster,
     SimulatedRun,
     approved_run,
-    batched_run,
     freeze,
 )
 
@@ -113,16 +111,6 @@ def brokers(throttles: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
 
 def suspended(run: SimulatedRun) -> object:
     return json_files.read_json(run.folder, json_files.THROTTLE)["suspended_at"]
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 def test_a_throttle_is_put_back_in_a_long_pause_and_set_again_before_the_next_batch(
