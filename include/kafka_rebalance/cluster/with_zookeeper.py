@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
-from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
@@ -20,22 +19,20 @@ from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, 
 from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding
-from kafka_rebalance.model.lock_owner import Copies, Fence, Intent, LeaseRecord, LockOwner
+from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
 from kafka_rebalance.moves.announcement_age import LATE_SECONDS, SEND_SECONDS
+from kafka_rebalance.zookeeper import client as zookeeper_client
 from kafka_rebalance.zookeeper import (
-    announcements,
-    cluster_lock,
     config_writes,
-    lease_record,
     missing_rights,
     reader,
     topic_writes,
     writer,
     znodes,
 )
-from kafka_rebalance.zookeeper import client as zookeeper_client
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from kafka_rebalance.zookeeper.reader import check_controller_stable
 
 log = logging.getLogger(__name__)
@@ -200,79 +197,6 @@ class ZooKeeperCluster:
     ) -> None:
         for entity, values in changes.items():
             config_writes.merge_config(self._client, entity, values, decided_on=decided_on.get(entity, {}), fence=fence)
-
-
-class ZooKeeperLock:
-    """See `ClusterLock`."""
-
-    def __init__(self, client: KazooClient) -> None:
-        self._client = client
-
-    @property
-    def place(self) -> str:
-        return znodes.RUN_LOCK
-
-    def read(self) -> LockOwner | None:
-        return cluster_lock.read(self._client)
-
-    def begin_anew(self) -> bool:
-        return cluster_lock.begin_anew(self._client)
-
-    def make_ready(self, leaving: Collection[int]) -> bool:
-        return False
-
-    def acquire(self, owner: LockOwner) -> Fence:
-        return cluster_lock.acquire(self._client, owner)
-
-    def raise_held(self, owner: LockOwner) -> Fence:
-        return cluster_lock.raise_held(self._client, owner)
-
-    def read_own_fence(self, owner: LockOwner) -> Fence:
-        return cluster_lock.read_own_fence(self._client, owner)
-
-    def read_fence(self) -> Fence:
-        return cluster_lock.read_fence(self._client)
-
-    def raise_fence(self) -> Fence:
-        return cluster_lock.raise_fence(self._client)
-
-    def read_time_of_fence(self) -> datetime:
-        return cluster_lock.read_time_of_fence(self._client)
-
-    def read_time(self) -> datetime:
-        return announcements.read_time(self._client)
-
-    def open_intent(
-        self,
-        owner: LockOwner,
-        fence: Fence,
-        targets: Mapping[TopicPartition, tuple[int, ...]],
-        batch: int,
-        copies: Copies | None = None,
-    ) -> tuple[Fence, str]:
-        assert not targets, "a request to move replicas is a znode itself"
-        return announcements.open_intent(self._client, owner, fence, copies or {})
-
-    def end_intent(self, name: str, *, fence: Fence | None = None) -> bool:
-        return announcements.end_intent(self._client, name, fence=fence)
-
-    def read_open_intents(self) -> list[Intent]:
-        return announcements.read_open_intents(self._client)
-
-    def read_intents_since(self, intent: Intent) -> list[Intent]:
-        return [later for later in self.read_open_intents() if later.order > intent.order]
-
-    def release(self, owner: LockOwner, *, fence: Fence | None = None) -> bool:
-        return cluster_lock.release(self._client, owner, fence=fence)
-
-    def read_lease(self) -> LeaseRecord | None:
-        return lease_record.read(self._client)
-
-    def write_lease(self, record: LeaseRecord, *, run: str, fence: Fence) -> None:
-        lease_record.write(self._client, record, run=run, fence=fence)
-
-    def delete_lease(self) -> None:
-        lease_record.delete(self._client)
 
 
 class ZooKeeperTopics:

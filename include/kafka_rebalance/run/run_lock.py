@@ -60,7 +60,7 @@ def lock_owner(deployment: Deployment, digest: str, started: RunName) -> LockOwn
 
 
 def take_lock(deployment: Deployment, cluster: OpenCluster, connection_id: str, owner: LockOwner) -> Fence:
-    """Notes the lock, then takes it. Raises StorageError, and what `cluster_lock.acquire` raises. The error says until
+    """Notes the lock, then takes it. Raises StorageError, and what `ClusterLock.acquire` raises. The error says until
     when the run that has the cluster waits for its window.
     """
     note_lock(deployment, connection_id, owner)

@@ -12,8 +12,9 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.cancel_plan import check_consent
 from kafka_rebalance.moves.stuck_request import ElectionPlan, EntryState, entry_states
-from kafka_rebalance.zookeeper import cluster_lock, znodes
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import add_checks, commit, repeat
 from kafka_rebalance.zookeeper.znodes import decode_controller, decode_controller_epoch, decode_reassignment
@@ -24,7 +25,7 @@ def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | Non
 
     Raises WriteError if there is no controller, or if it is a KRaft controller.
     """
-    holder = cluster_lock.read(client)
+    holder = ZooKeeperLock(client).read()
     sync(client)
     found = read_znodes(client, _ELECTION)  # before the view: a later change shows in the request's version
     request = found[znodes.REASSIGN_PARTITIONS]
@@ -54,8 +55,8 @@ def delete_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> 
 
     def attempt() -> bool:
         # Read first: if somebody takes the cluster after this, the fence has risen and nothing is deleted.
-        fence = cluster_lock.read_fence(client)
-        holder = cluster_lock.read(client)
+        fence = ZooKeeperLock(client).read_fence()
+        holder = ZooKeeperLock(client).read()
         found = read_znodes(client, _ELECTION)
         now = found[znodes.CONTROLLER]
         if now is None or now[1].czxid != plan.controller_czxid:

@@ -15,8 +15,8 @@ from kafka_rebalance.model.connection import ClusterConnection, ZooKeeperConnect
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.topics.plan import END
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client, read_znodes
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.on_versions import BOTH_KINDS, NEWEST, OLDEST
@@ -311,17 +311,17 @@ def test_a_rebalance_that_holds_the_cluster_keeps_its_topics_as_they_were_approv
     approved.answer("alter")
     holder = LockOwner(run="kafka_rebalance/other", digest="d", owner="elsewhere")
     with open_client(connection(approved).zookeeper) as client:
-        cluster_lock.acquire(client, holder)
+        ZooKeeperLock(client).acquire(holder)
         try:
             with pytest.raises(AirflowFailException, match=r"LockHeldError.*kafka_rebalance/other"):
                 approved.write()
         finally:
-            cluster_lock.release(client, holder)
+            ZooKeeperLock(client).release(holder)
     assert described(run(), topic)["partition_count"] == 2
     approved.write()
     approved.verify()
     with open_client(connection(approved).zookeeper) as client:
-        assert cluster_lock.read(client) is None
+        assert ZooKeeperLock(client).read() is None
 
 
 @OLDEST

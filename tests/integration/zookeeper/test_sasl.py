@@ -19,8 +19,9 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition, topic_identities
-from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic, set_topic_configs, write_more_partitions
@@ -109,12 +110,12 @@ def test_kafkas_user_writes_what_only_kafkas_user_may_change(hosts: str) -> None
     with open_client(as_user("kafka", hosts)) as client:
         create_reassignment(client, BATCH, DIGEST, read_cluster_view(client).brokers)
         merge_config(client, "brokers/1", {"leader.replication.throttled.rate": "1000"})
-        cluster_lock.acquire(client, LockOwner("run", DIGEST, "airflow"))
-        for path in ("/admin/reassign_partitions", "/config/brokers/1", cluster_lock.znodes.RUN_LOCK):
+        ZooKeeperLock(client).acquire(LockOwner("run", DIGEST, "airflow"))
+        for path in ("/admin/reassign_partitions", "/config/brokers/1", znodes.RUN_LOCK):
             assert set(client.get_acls(path)[0]) == set(KAFKA_ONLY)
         assert json.loads(client.get("/config/brokers/1")[0])["config"]
     with open_client(as_user("rebalancer", hosts)) as other, pytest.raises(WriteError, match="does not let"):
-        cluster_lock.release(other, LockOwner("run", DIGEST, "airflow"))
+        ZooKeeperLock(other).release(LockOwner("run", DIGEST, "airflow"))
 
 
 def test_topics_get_the_rights_of_kafkas_own_znodes(hosts: str) -> None:

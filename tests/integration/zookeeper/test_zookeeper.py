@@ -19,8 +19,8 @@ from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
-from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import (
     check_controller_stable,
@@ -152,7 +152,7 @@ def test_everything_stays_below_the_chroot(cluster: LocalCluster, client: Any, c
         assert view.partitions[orders].replicas == (1, 2)
         create_reassignment(below, batch(orders, (1, 2), (3, 4)), DIGEST, view.brokers)
         merge_config(below, "brokers/1", {RATES[0]: "1000"})
-        cluster_lock.acquire(below, LockOwner("run", DIGEST, "airflow"))
+        ZooKeeperLock(below).acquire(LockOwner("run", DIGEST, "airflow"))
         assert read_cluster_view(below).reassignments == {orders: (3, 4)}
         assert read_broker_configs(below, [1])[1] == {RATES[0]: "1000"}
     assert all(client.exists(chroot + path) for path in paths)
@@ -282,19 +282,19 @@ def test_removed_throttles_leave_no_key_and_keep_the_others(
 
 def test_one_run_holds_the_cluster(client: Any) -> None:
     ours, theirs = (LockOwner(run, DIGEST, "airflow", "2026-11-21T04:00:00Z") for run in ("run-1", "run-2"))
-    cluster_lock.acquire(client, ours)
-    by_zookeeper = cluster_lock.read_time_of_fence(client)
+    ZooKeeperLock(client).acquire(ours)
+    by_zookeeper = ZooKeeperLock(client).read_time_of_fence()
     assert abs(datetime.now(UTC) - by_zookeeper) < timedelta(minutes=1)  # on one machine, with one clock
     try:
-        cluster_lock.acquire(client, ours)
+        ZooKeeperLock(client).acquire(ours)
         with pytest.raises(LockHeldError, match="run-1"):
-            cluster_lock.acquire(client, theirs)
+            ZooKeeperLock(client).acquire(theirs)
         with pytest.raises(LockHeldError):
-            cluster_lock.release(client, theirs)
-        assert cluster_lock.read(client) == ours
+            ZooKeeperLock(client).release(theirs)
+        assert ZooKeeperLock(client).read() == ours
     finally:
-        assert cluster_lock.release(client, ours)
-    assert cluster_lock.read(client) is None
+        assert ZooKeeperLock(client).release(ours)
+    assert ZooKeeperLock(client).read() is None
 
 
 def test_the_largest_request_that_is_let_through_is_one_that_zookeeper_takes(

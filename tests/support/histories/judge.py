@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from kafka_rebalance.errors import CorruptZnodeError
-from kafka_rebalance.zookeeper import lease_record
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.documents.valid_documents import REQUEST
 from support.histories.lost_leases import lease_texts
 from support.histories.process import Process
@@ -100,7 +100,7 @@ class Judge(Verdicts):
 
     def _recorded_lease(self) -> dict[str, Any] | None:
         with suppress(CorruptZnodeError):
-            record = lease_record.read(self.fake)  # type: ignore[arg-type]
+            record = ZooKeeperLock(self.fake).read_lease()  # type: ignore[arg-type]
             return None if record is None else {**json.loads(record.text), "generation": record.generation}
         return None
 

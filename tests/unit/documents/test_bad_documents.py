@@ -24,7 +24,8 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.throttle.in_force import confirm, set_changes
 from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.put_back import release
-from kafka_rebalance.zookeeper import cluster_lock, znodes
+from kafka_rebalance.zookeeper import znodes
+from kafka_rebalance.zookeeper.cluster_lock import decode_lock, encode_lock
 from kafka_rebalance.zookeeper.znodes import is_topic_name
 from support.documents.bad_documents import ODD, spoiled_bytes, spoiled_value
 from support.documents.valid_documents import (
@@ -122,8 +123,8 @@ def config(data: bytes) -> None:
 
 
 def owner(data: bytes) -> None:
-    found = cluster_lock.decode_lock(data)
-    assert cluster_lock.decode_lock(cluster_lock.encode_lock(found)) == found
+    found = decode_lock(data)
+    assert decode_lock(encode_lock(found)) == found
 
 
 def plan(text: str) -> None:

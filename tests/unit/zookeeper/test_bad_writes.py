@@ -15,7 +15,8 @@ import pytest
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper import cluster_lock, config_writes, writer
+from kafka_rebalance.zookeeper import config_writes, writer
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from support.documents.bad_documents import spoiled_bytes, spoiled_value
 from support.documents.valid_documents import (
@@ -59,8 +60,8 @@ def writes(fake: FakeZooKeeper) -> tuple[Callable[[], object], ...]:
         lambda: writer.create_reassignment(client, batch, DIGEST, {1, 2, 3}),
         lambda: config_writes.merge_config(client, "topics/orders", LISTS),
         lambda: writer.create_election(client, [MOVE.topic_partition], read_cluster_view(client, {"orders"})),
-        lambda: cluster_lock.acquire(client, run),
-        lambda: cluster_lock.release(client, run),
+        lambda: ZooKeeperLock(client).acquire(run),
+        lambda: ZooKeeperLock(client).release(run),
     )
 
 

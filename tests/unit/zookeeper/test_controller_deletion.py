@@ -13,7 +13,8 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError, WriteError
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.stuck_request import ElectionPlan, EntryState, entry_states
-from kafka_rebalance.zookeeper import cluster_lock, controller_deletion
+from kafka_rebalance.zookeeper import controller_deletion
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from kafka_rebalance.zookeeper.controller_deletion import delete_controller, plan_election
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
@@ -154,7 +155,7 @@ def _kraft(fake: FakeZooKeeper) -> None:
         (_kraft, "a KRaft controller owns the cluster"),
         (lambda fake: fake.put_json("/cluster/id", {"version": "1", "id": "other"}), "this is cluster other"),
         (
-            lambda fake: cluster_lock.acquire(fake, THEM),
+            lambda fake: ZooKeeperLock(fake).acquire(THEM),
             "the cluster is now held by run kafka_rebalance/two of http://airflow",
         ),
     ],
@@ -171,22 +172,22 @@ def test_what_is_not_as_it_was_shown_stops_it(fake: Any, change: Callable[[FakeZ
 def test_the_run_that_holds_the_cluster_keeps_it_and_who_takes_it_meanwhile_stops_the_election(
     fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster_lock.acquire(fake, US)
+    ZooKeeperLock(fake).acquire(US)
     plan = planned(fake)
     assert plan.holder == US.name
 
     def taken_by_them() -> None:
-        cluster_lock.release(fake, US)
-        cluster_lock.acquire(fake, THEM)
+        ZooKeeperLock(fake).release(US)
+        ZooKeeperLock(fake).acquire(THEM)
 
     between_the_look_and_the_deletion(monkeypatch, taken_by_them)
     with pytest.raises(WriteError, match="now held by run kafka_rebalance/two"):
         delete_controller(fake, plan, plan.consent)
     assert controller(fake) == (1, 1)
-    cluster_lock.release(fake, THEM)
-    cluster_lock.acquire(fake, US)
+    ZooKeeperLock(fake).release(THEM)
+    ZooKeeperLock(fake).acquire(US)
     assert delete_controller(fake, plan, plan.consent) is True
-    assert cluster_lock.read(fake) == US
+    assert ZooKeeperLock(fake).read() == US
 
 
 def test_what_is_moving_is_told_from_what_does_not_end() -> None:

@@ -16,7 +16,7 @@ from kafka_rebalance.errors import LockLostError, ReadError
 from kafka_rebalance.log_dirs import copies
 from kafka_rebalance.moves import announcement_age
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.zookeeper import announcements
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.janitor_run import Airflow, tend
 from support.runs.log_dir_run import CONNECTION, LogDirRun
 from support.runs.simulated_cluster import SimulatedCluster
@@ -73,7 +73,7 @@ def test_a_release_keeps_the_rate_until_nothing_announced_can_come(
     assert all(rate == {2: "100000000"} for rate in rates), "the rate was lifted while it was waited for"
     assert dirs.future == {}, "its worker looks again"
     assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
-    assert announcements.read_open_intents(cluster.fake) == []
+    assert ZooKeeperLock(cluster.fake).read_open_intents() == []
 
 
 def test_what_comes_while_a_release_waits_is_taken_back(
@@ -125,7 +125,7 @@ def test_another_worker_of_the_run_goes_on_whatever_the_first_takes_back(
 def test_a_copy_that_was_asked_for_leaves_no_announcement(approved: LogDirRun, cluster: SimulatedCluster) -> None:
     approved.hold()
     approved.move()
-    assert announcements.read_open_intents(cluster.fake) == []
+    assert ZooKeeperLock(cluster.fake).read_open_intents() == []
 
 
 @pytest.fixture
@@ -164,16 +164,16 @@ def test_the_janitor_takes_back_a_copy_that_comes_after_everybody_has_stopped_to
     on_its_way = die_at_the_request(approved, monkeypatch)
     tend(of=CONNECTION)
     assert (log_dir_rates(cluster), cluster.leftovers()) == ({}, [])
-    assert len(announcements.read_open_intents(cluster.fake)) == 1
+    assert len(ZooKeeperLock(cluster.fake).read_open_intents()) == 1
     dirs.alter(None, *on_its_way[0], held=dirs_held(dirs), log_dirs=("/a", "/b", "/c"))
     assert dirs.future
     tend(of=CONNECTION)
     assert dirs.future == {}
-    assert len(announcements.read_open_intents(cluster.fake)) == 1, "more of it may come"
+    assert len(ZooKeeperLock(cluster.fake).read_open_intents()) == 1, "more of it may come"
     monkeypatch.setattr(announcement_age, "is_closed", lambda *_: True)
     monkeypatch.setattr(announced_requests, "is_closed", lambda *_: True)
     tend(of=CONNECTION)
-    assert announcements.read_open_intents(cluster.fake) == []
+    assert ZooKeeperLock(cluster.fake).read_open_intents() == []
 
 
 def test_no_copy_of_a_run_that_holds_the_cluster_is_taken_for_a_late_one(

@@ -25,7 +25,7 @@ from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.log_dir_run import CONNECTION, POLICY, LogDirRun
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster
 from support.runs.simulated_log_dirs import DRAIN, SimulatedLogDirs, log_dir_rates, to_the_end
@@ -172,7 +172,7 @@ def test_nothing_begins_on_a_cluster_that_is_no_longer_ready(
 def test_nothing_is_planned_or_begun_while_another_run_holds_the_cluster(
     run: LogDirRun, approved: LogDirRun, cluster: SimulatedCluster
 ) -> None:
-    cluster_lock.acquire(cluster.fake, OTHER)
+    ZooKeeperLock(cluster.fake).acquire(OTHER)
     for step in (approved.hold, lambda: run.plan(**DRAIN)):
         with pytest.raises(AirflowFailException, match=r"LockHeldError.*kafka_rebalance/two"):
             step()
@@ -293,7 +293,7 @@ def test_a_run_without_its_lease_or_its_lock_requests_nothing(
     approved.release()
     with pytest.raises(AirflowFailException, match="LockHeldError"):
         approved.move()
-    cluster_lock.acquire(cluster.fake, OTHER)
+    ZooKeeperLock(cluster.fake).acquire(OTHER)
     with pytest.raises(AirflowFailException, match="LockHeldError"):
         approved.move()
     assert dirs.asked == []

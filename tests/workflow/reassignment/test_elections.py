@@ -17,7 +17,7 @@ from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.run import stop_and_cancel_requests
 from kafka_rebalance.workflow.run_step import run_step
-from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs import rebalance_run
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batches, freeze
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN
@@ -155,12 +155,12 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     run.hold()
-    owner = cluster_lock.read(cluster.fake)
+    owner = ZooKeeperLock(cluster.fake).read()
     assert owner is not None
 
     def taken_over() -> None:
-        cluster_lock.release(cluster.fake, owner)
-        cluster_lock.acquire(cluster.fake, LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
+        ZooKeeperLock(cluster.fake).release(owner)
+        ZooKeeperLock(cluster.fake).acquire(LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
 
     freeze(monkeypatch, ZooKeeperCluster, "elect_leaders", taken_over)
     with pytest.raises(WriteError, match=r"No leader was elected|Clear|held by"):
@@ -170,7 +170,7 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
 
 
 def test_no_leader_is_elected_while_another_run_holds_the_cluster(run: SimulatedRun, cluster: SimulatedCluster) -> None:
-    cluster_lock.acquire(cluster.fake, LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
+    ZooKeeperLock(cluster.fake).acquire(LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
     with pytest.raises(AirflowFailException, match="kafka_rebalance/two"):
         run_step(elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []

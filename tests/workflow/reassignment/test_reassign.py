@@ -21,7 +21,7 @@ from kafka_rebalance.rebalance.verify import verify
 from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
-from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, put_topic, register
@@ -139,7 +139,7 @@ def test_without_its_throttle_no_batch_is_requested(run: SimulatedRun, cluster: 
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="does not hold the cluster any more"):
         run.request()
-    cluster_lock.acquire(cluster.fake, lock_owner(airflow_deployment(), run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
+    ZooKeeperLock(cluster.fake).acquire(lock_owner(airflow_deployment(), run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
     before = cluster.tree()
     with pytest.raises(ThrottleError, match="This run holds no throttle"):
         run.request()

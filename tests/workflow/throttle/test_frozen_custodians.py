@@ -22,7 +22,8 @@ from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.throttle import lease_files, release_throttle
 from kafka_rebalance.throttle.janitor import look_after_lease, sweep
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.zookeeper import cluster_lock, config_writes
+from kafka_rebalance.zookeeper import config_writes
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, freeze
@@ -113,7 +114,7 @@ def test_a_release_that_was_frozen_before_it_closed_the_lease(
     check_untouched(second, cluster)
 
 
-@pytest.mark.parametrize("place", [(cluster_lock, "release"), (cluster_lock, "read_fence")])
+@pytest.mark.parametrize("place", [(ZooKeeperLock, "release"), (ZooKeeperLock, "read_fence")])
 def test_a_release_that_was_frozen_before_it_gave_the_lock_back_of_a_run_that_was_cleared_meanwhile(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
 ) -> None:
@@ -263,7 +264,7 @@ def test_a_cleaning_that_was_frozen_after_its_sweep_takes_nothing_from_a_run_tha
 def test_a_janitor_that_was_frozen_before_it_gave_back_the_lock_of_a_run_that_was_cleared_meanwhile(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster_lock.acquire(cluster.fake, lock_owner(airflow_deployment(), run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
+    ZooKeeperLock(cluster.fake).acquire(lock_owner(airflow_deployment(), run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
     airflow.states["one"] = "failed"
 
     def cleared() -> None:

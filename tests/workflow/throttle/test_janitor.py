@@ -20,7 +20,7 @@ from kafka_rebalance.throttle.janitor import look_after_cluster, sweep
 from kafka_rebalance.throttle.throttle_in_force import check_throttle_in_force
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import step_inputs
-from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.janitor_run import Airflow, silent, tend
 from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file
@@ -258,7 +258,7 @@ def test_a_lease_that_cannot_be_read_is_an_alert_and_nothing_is_touched(
 def test_a_run_that_died_between_lock_and_lease_gives_its_lock_back(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
 ) -> None:
-    cluster_lock.acquire(cluster.fake, lock_owner(airflow_deployment(), "digest", run.dag_run))  # type: ignore[arg-type]
+    ZooKeeperLock(cluster.fake).acquire(lock_owner(airflow_deployment(), "digest", run.dag_run))  # type: ignore[arg-type]
     tend()
     assert LOCK in cluster.fake.znodes
     airflow.states["one"] = "failed"
@@ -270,7 +270,7 @@ def test_the_lock_of_another_airflow_is_broken_by_an_approver_who_names_its_owne
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
 ) -> None:
     other = LockOwner("kafka_rebalance/one", "digest", "http://elsewhere (1a2b3c4d)")
-    cluster_lock.acquire(cluster.fake, other)  # type: ignore[arg-type]
+    ZooKeeperLock(cluster.fake).acquire(other)  # type: ignore[arg-type]
     assert tend()["lock"] == other.name
     with pytest.raises(AirflowFailException, match=r"PolicyError: olive may not clean .* approvers .* are uma"):
         tend("olive", break_lock=other.name)

@@ -15,7 +15,7 @@ from kafka_rebalance.errors import ThrottleError, UnwatchedError
 from kafka_rebalance.run.approved_plan import read_approved
 from kafka_rebalance.throttle import throttle_in_force
 from kafka_rebalance.workflow.run_step import step_inputs
-from kafka_rebalance.zookeeper import cluster_lock, lease_record
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file
@@ -82,7 +82,7 @@ def test_a_throttle_that_is_held_again_after_one_copy_of_its_lease_was_lost_neve
     assert held is not None
     assert {value for values in held.prior.values() for value in values.values()} == {None}
     assert open_lease(CLUSTER) == held, "and both copies are there again"
-    assert lease_record.read(cluster.fake).generation == held.generation  # type: ignore[union-attr]
+    assert ZooKeeperLock(cluster.fake).read_lease().generation == held.generation  # type: ignore[union-attr]
     run.release()
     assert cluster.leftovers() == []
 
@@ -164,7 +164,7 @@ def test_a_damaged_lease_is_told_with_its_way_out_and_that_way_works(
 ) -> None:
     run.hold()
     damage_all(run, cluster)
-    holder = cluster_lock.read(cluster.fake)
+    holder = ZooKeeperLock(cluster.fake).read()
     assert holder is not None
     with pytest.raises(AirflowFailException, match="break_lock"):
         run.hold()
@@ -209,7 +209,7 @@ def test_a_damaged_lease_is_not_set_aside_while_its_copies_run(
     cluster.step()
     before = cluster.throttles()
     damage_all(run, cluster)
-    holder = cluster_lock.read(cluster.fake)
+    holder = ZooKeeperLock(cluster.fake).read()
     assert holder is not None
     with pytest.raises(AirflowFailException, match="in motion"):
         tend("uma", break_lock=holder.name)
@@ -224,7 +224,7 @@ def test_an_earlier_generation_that_can_be_read_puts_back_after_a_damaged_one_wa
     run.hold()
     run.hold()
     damage_all(run, cluster)
-    holder = cluster_lock.read(cluster.fake)
+    holder = ZooKeeperLock(cluster.fake).read()
     assert holder is not None
     tend("uma", break_lock=holder.name)
     assert cluster.leftovers() == []
@@ -244,7 +244,7 @@ def test_a_lease_of_a_large_plan_is_recorded_in_parts_of_which_each_fits(
         wanted[f"topics/t{topic}"] = dict.fromkeys(held.wanted["topics/orders"], text)
     prior: dict[str, Any] = {entity: dict.fromkeys(values) for entity, values in wanted.items()}
     for _ in range(2):
-        fence = cluster_lock.raise_fence(cluster.fake)
+        fence = ZooKeeperLock(cluster.fake).raise_fence()
         large = dataclasses.replace(held, wanted=wanted, prior=prior, generation=fence.generation)
         cluster.lease().write(large, fence)
     shutil.rmtree(run.folder.parents[2] / json_files.LEASES)
@@ -260,7 +260,7 @@ def test_a_later_lease_is_never_written_over_by_one_that_was_frozen(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
     run.hold()
-    early = cluster_lock.raise_fence(cluster.fake)
+    early = ZooKeeperLock(cluster.fake).raise_fence()
     run.hold()
     held = cluster.lease().read_open()
     assert held is not None

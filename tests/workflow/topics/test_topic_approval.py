@@ -18,7 +18,7 @@ from kafka_rebalance.run import run_folder
 from kafka_rebalance.topics import keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
-from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster, leads_here_too
 from support.runs.topic_run import CONNECTION, TopicRun
 
@@ -96,13 +96,13 @@ def test_an_approval_that_expires_while_the_lock_is_taken_writes_nothing(
     run.request(topic="orders", action="delete")
     run.ask()
     run.answer("delete")
-    real = cluster_lock.acquire
+    real = ZooKeeperLock.acquire
 
     def slowly(*arguments: Any) -> Any:
         grow_old(run, 90 * DAY)
         return real(*arguments)
 
-    monkeypatch.setattr(cluster_lock, "acquire", slowly)
+    monkeypatch.setattr(ZooKeeperLock, "acquire", slowly)
     monkeypatch.setattr(clock, "utc_now", lambda: datetime.now(UTC) + 90 * DAY)
     with pytest.raises(AirflowFailException, match="has expired"):
         run.write()
