@@ -120,7 +120,7 @@ def _kill_later(seconds: float, writes: int, to: str = "a cluster") -> None:
     """
     from kazoo.client import KazooClient, TransactionRequest
 
-    from kafka_rebalance.admin.transaction_log import TransactionLog
+    from kafka_rebalance.admin.cluster_lock import TransactionLog
     from kafka_rebalance.admin.wire import Wire
 
     left = [writes]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafka_rebalance.admin.log_lock import LogLock
+from kafka_rebalance.admin.cluster_lock import TopicLock
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
@@ -21,5 +21,5 @@ def open_cluster(connection: ClusterConnection) -> Iterator[OpenCluster]:
         with open_client(connection.zookeeper) as client:
             yield ZooKeeperCluster(connection, client)
     else:
-        with open_wire(connection.kafka) as wire, LogLock(connection.kafka, wire) as lock:
+        with open_wire(connection.kafka) as wire, TopicLock(connection.kafka, wire) as lock:
             yield AdminApiCluster(connection.kafka, wire, lock)

@@ -1,8 +1,8 @@
 """A cluster without ZooKeeper: everything is read and written through Kafka's Admin API.
 
 No request of that API can be made conditional on the fence of the lock. So each request to move replicas is announced
-in the log of the lock first, under the fence (see `admin.lock`), and goes out within seconds or not at all. Whoever
-takes the cluster afterwards knows what a worker that stood still may yet ask for, and takes it back.
+in the log of the lock first, under the fence (see `admin.cluster_lock`), and goes out within seconds or not at all.
+Whoever takes the cluster afterwards knows what a worker that stood still may yet ask for, and takes it back.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from functools import partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from kafka_rebalance.admin import cluster_view, configs, log_dirs, missing_rights, reassignments, topic_changes
+from kafka_rebalance.admin.cluster_lock import TopicLock
 from kafka_rebalance.admin.cluster_view import read_live, read_moves, read_topic_names
 from kafka_rebalance.admin.log_dirs import read_log_dirs
-from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.quorum import check_quorum_stable
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.cluster import announced_requests
@@ -67,7 +67,7 @@ def _naming_all_rights(
 class AdminApiCluster:
     """See `OpenCluster`."""
 
-    def __init__(self, kafka: KafkaConnection, wire: Wire, lock: LogLock) -> None:
+    def __init__(self, kafka: KafkaConnection, wire: Wire, lock: TopicLock) -> None:
         self._kafka = kafka
         self._wire = wire
         self._lock = lock
@@ -75,7 +75,7 @@ class AdminApiCluster:
         self._copies = announced_requests.CopiesWithin(kafka, self._live)
 
     @property
-    def lock(self) -> LogLock:
+    def lock(self) -> TopicLock:
         return self._lock
 
     @property

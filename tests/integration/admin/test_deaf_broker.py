@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_rebalance.admin.log_lock import LogLock
+from kafka_rebalance.admin.cluster_lock import TopicLock
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.local_cluster import LocalCluster
@@ -34,7 +34,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaConnection]:
         LocalCluster(request.param, brokers=3, racks=0, kraft=True, controllers=1, broker_config=config) as cluster,
     ):
         found = KafkaConnection(cluster.bootstrap_servers)
-        with open_wire(found) as wire, LogLock(found, wire) as lock:
+        with open_wire(found) as wire, TopicLock(found, wire) as lock:
             lock.make_ready([])
         cluster.create_topic("orders", {0: (1, 2), 1: (2, 3)})
         told = f"PLAINTEXT://127.0.0.1:{deaf.getsockname()[1]},INTERNAL://127.0.0.1:{{port+1}}"
@@ -43,7 +43,7 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[KafkaConnection]:
 
 
 def test_the_lock_is_taken_and_given_back_beside_a_broker_that_does_not_answer(kafka: KafkaConnection) -> None:
-    with open_wire(kafka) as wire, LogLock(kafka, wire) as lock:
+    with open_wire(kafka) as wire, TopicLock(kafka, wire) as lock:
         assert lock.read() is None
         fence = lock.acquire(ONE)
         assert lock.read() == ONE

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Producer
 from kafka import KafkaAdminClient
 
-from kafka_rebalance.admin import transaction_log
-from kafka_rebalance.admin.log_lock import LogLock
+from kafka_rebalance.admin import cluster_lock
+from kafka_rebalance.admin.cluster_lock import TopicLock
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, LockLostError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
@@ -27,7 +27,7 @@ from support.waiting import wait
 ONE = LockOwner("kafka_rebalance/one", "d" * 64, "airflow (a1)", "2026-11-23T00:00:00+00:00")
 TWO = LockOwner("kafka_rebalance/two", "e" * 64, "airflow (a1)")
 MOVES = {TopicPartition("orders", 0): (3, 1), TopicPartition("orders", 1): (2, 3)}
-WRITES: dict[str, Callable[[LogLock, Any], object]] = {
+WRITES: dict[str, Callable[[TopicLock, Any], object]] = {
     "release": lambda lock, fence: lock.release(ONE, fence=fence),
     "lease": lambda lock, fence: lock.write_lease(LeaseRecord(fence.generation, b"{}"), run="one", fence=fence),
     "intent": lambda lock, fence: lock.open_intent(ONE, fence, MOVES, 1),
@@ -41,13 +41,13 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def opened(cluster: LocalCluster) -> Iterator[Callable[[], LogLock]]:
+def opened(cluster: LocalCluster) -> Iterator[Callable[[], TopicLock]]:
     """Opens the lock as another worker does. Afterwards nobody holds it."""
     kafka = KafkaConnection(cluster.bootstrap_servers)
     with ExitStack() as stack:
 
-        def make() -> LogLock:
-            return stack.enter_context(LogLock(kafka, stack.enter_context(open_wire(kafka))))
+        def make() -> TopicLock:
+            return stack.enter_context(TopicLock(kafka, stack.enter_context(open_wire(kafka))))
 
         yield make
         last = make()
@@ -58,7 +58,7 @@ def opened(cluster: LocalCluster) -> Iterator[Callable[[], LogLock]]:
             last.end_intent(intent.id)
 
 
-def test_the_topic_is_made_with_the_first_write_alone(cluster: LocalCluster, opened: Callable[[], LogLock]) -> None:
+def test_the_topic_is_made_with_the_first_write_alone(cluster: LocalCluster, opened: Callable[[], TopicLock]) -> None:
     with opened() as lock:
         client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","))
         if LOCK_TOPIC not in client.list_topics():
@@ -71,7 +71,7 @@ def test_the_topic_is_made_with_the_first_write_alone(cluster: LocalCluster, ope
         client.close()
 
 
-def test_one_run_holds_the_cluster_until_it_gives_it_back(opened: Callable[[], LogLock]) -> None:
+def test_one_run_holds_the_cluster_until_it_gives_it_back(opened: Callable[[], TopicLock]) -> None:
     first, second = opened(), opened()
     fence = first.acquire(ONE)
     assert second.read() == ONE
@@ -86,7 +86,7 @@ def test_one_run_holds_the_cluster_until_it_gives_it_back(opened: Callable[[], L
     assert second.acquire(TWO).generation > fence.generation
 
 
-def test_a_run_takes_its_lock_again_with_a_newer_digest(opened: Callable[[], LogLock]) -> None:
+def test_a_run_takes_its_lock_again_with_a_newer_digest(opened: Callable[[], TopicLock]) -> None:
     lock, newer = opened(), replace(ONE, digest="f" * 64, acquired_at="later")
     before = lock.acquire(ONE)
     after = opened().acquire(newer)
@@ -96,11 +96,11 @@ def test_a_run_takes_its_lock_again_with_a_newer_digest(opened: Callable[[], Log
         lock.raise_held(ONE)
 
 
-def test_of_many_at_once_one_takes_the_cluster(opened: Callable[[], LogLock]) -> None:
+def test_of_many_at_once_one_takes_the_cluster(opened: Callable[[], TopicLock]) -> None:
     owners = [replace(ONE, run=f"kafka_rebalance/{number}") for number in range(6)]
     took, refused = [], []
 
-    def claim(lock: LogLock, owner: LockOwner) -> None:
+    def claim(lock: TopicLock, owner: LockOwner) -> None:
         try:
             lock.acquire(owner)
             took.append(owner)
@@ -118,7 +118,7 @@ def test_of_many_at_once_one_takes_the_cluster(opened: Callable[[], LogLock]) ->
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_worker_that_stood_still_writes_nothing(opened: Callable[[], LogLock], write: str) -> None:
+def test_a_worker_that_stood_still_writes_nothing(opened: Callable[[], TopicLock], write: str) -> None:
     frozen, other = opened(), opened()
     fence = frozen.acquire(ONE)
     now = other.raise_fence()
@@ -131,7 +131,7 @@ def test_a_worker_that_stood_still_writes_nothing(opened: Callable[[], LogLock],
     WRITES[write](frozen, now)
 
 
-def test_an_announced_request_stays_known_until_its_end(opened: Callable[[], LogLock]) -> None:
+def test_an_announced_request_stays_known_until_its_end(opened: Callable[[], TopicLock]) -> None:
     lock = opened()
     fence, name = lock.open_intent(ONE, lock.acquire(ONE), MOVES, 7)
     assert fence == lock.read_fence()
@@ -148,7 +148,7 @@ def test_an_announced_request_stays_known_until_its_end(opened: Callable[[], Log
     assert taker.read_time_of_fence() >= intent.at
 
 
-def test_a_large_lease_is_kept_and_a_later_one_is_not_replaced(opened: Callable[[], LogLock]) -> None:
+def test_a_large_lease_is_kept_and_a_later_one_is_not_replaced(opened: Callable[[], TopicLock]) -> None:
     lock = opened()
     fence = lock.acquire(ONE)
     text = b"".join(b"%d:%d," % (number, hash((number, "x")) % 2**61) for number in range(200_000))
@@ -162,7 +162,7 @@ def test_a_large_lease_is_kept_and_a_later_one_is_not_replaced(opened: Callable[
 
 
 def test_a_stranger_in_the_log_is_an_error_and_not_a_free_cluster(
-    opened: Callable[[], LogLock], cluster: LocalCluster
+    opened: Callable[[], TopicLock], cluster: LocalCluster
 ) -> None:
     opened().acquire(ONE)
     stranger = Producer({"bootstrap.servers": cluster.bootstrap_servers})
@@ -178,9 +178,9 @@ def test_a_stranger_in_the_log_is_an_error_and_not_a_free_cluster(
 
 
 def test_a_log_that_was_deleted_and_made_again_has_later_generations(
-    opened: Callable[[], LogLock], cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
+    opened: Callable[[], TopicLock], cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transaction_log, "_TRANSACTION_MS", 3_000)  # for so long librdkafka looks for the deleted log
+    monkeypatch.setattr(cluster_lock, "_TRANSACTION_MS", 3_000)  # for so long librdkafka looks for the deleted log
     lock = opened()
     before = [lock.raise_fence() for _ in range(3)][-1]
     client = KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers.split(","))
@@ -193,7 +193,7 @@ def test_a_log_that_was_deleted_and_made_again_has_later_generations(
 
 
 def test_nothing_acknowledged_is_lost_with_the_leader_of_the_log(
-    opened: Callable[[], LogLock], cluster: LocalCluster
+    opened: Callable[[], TopicLock], cluster: LocalCluster
 ) -> None:
     lock = opened()
     lock.acquire(ONE)

@@ -14,8 +14,8 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 from kafka_rebalance.admin import lock_topic
+from kafka_rebalance.admin.cluster_lock import TopicLock
 from kafka_rebalance.admin.first_contact import librdkafka_settings
-from kafka_rebalance.admin.log_lock import LogLock
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, LockHeldError, LockLostError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC
@@ -37,11 +37,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def opened(cluster: LocalCluster) -> Iterator[Callable[[], LogLock]]:
+def opened(cluster: LocalCluster) -> Iterator[Callable[[], TopicLock]]:
     """Opens the lock as another worker does. Afterwards the lock's topic is gone."""
     kafka = KafkaConnection(cluster.bootstrap_servers)
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(LogLock(kafka, stack.enter_context(open_wire(kafka))))
+        yield lambda: stack.enter_context(TopicLock(kafka, stack.enter_context(open_wire(kafka))))
     delete(cluster, LOCK_TOPIC)
 
 
@@ -71,7 +71,7 @@ def configs(cluster: LocalCluster, name: str) -> dict[str, str]:
         return lock_topic.read_topic_configs(wire, [name])[name]
 
 
-def test_reading_makes_no_topic(cluster: LocalCluster, opened: Callable[[], LogLock]) -> None:
+def test_reading_makes_no_topic(cluster: LocalCluster, opened: Callable[[], TopicLock]) -> None:
     before = set(topics(cluster))
     assert opened().read() is None
     assert set(topics(cluster)) == before
@@ -83,7 +83,9 @@ def test_reading_makes_no_topic(cluster: LocalCluster, opened: Callable[[], LogL
     assert OFFSETS_TOPIC not in topics(cluster)
 
 
-def test_what_the_lock_needs_is_made_on_brokers_that_stay(cluster: LocalCluster, opened: Callable[[], LogLock]) -> None:
+def test_what_the_lock_needs_is_made_on_brokers_that_stay(
+    cluster: LocalCluster, opened: Callable[[], TopicLock]
+) -> None:
     delete(cluster, TRANSACTION_TOPIC)
     assert opened().make_ready([4]) is True
     found = topics(cluster)
@@ -115,7 +117,7 @@ def test_kafkas_own_topic_of_transactions_has_the_shape_that_kafka_gives_it(clus
 
 
 def test_a_topic_of_the_wrong_shape_is_mended_when_it_is_opened(
-    cluster: LocalCluster, opened: Callable[[], LogLock]
+    cluster: LocalCluster, opened: Callable[[], TopicLock]
 ) -> None:
     """As a client makes it that asks for it while brokers make whatever topic is asked for."""
     delete(cluster, LOCK_TOPIC)
@@ -132,7 +134,7 @@ def test_a_topic_of_the_wrong_shape_is_mended_when_it_is_opened(
     lock.release(ONE)
 
 
-def test_a_topic_that_loses_its_configs_gets_them_again(cluster: LocalCluster, opened: Callable[[], LogLock]) -> None:
+def test_a_topic_that_loses_its_configs_gets_them_again(cluster: LocalCluster, opened: Callable[[], TopicLock]) -> None:
     opened().acquire(ONE)
     with open_wire(KafkaConnection(cluster.bootstrap_servers)) as wire:
         resource = lock_topic.IncrementalAlterConfigsRequest.AlterConfigsResource
@@ -158,9 +160,9 @@ def test_no_client_of_ours_makes_a_topic_by_asking_for_it(cluster: LocalCluster)
 
 
 def test_a_lock_topic_that_is_deleted_under_a_worker_is_not_made_again_by_its_producer(
-    cluster: LocalCluster, opened: Callable[[], LogLock], monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, opened: Callable[[], TopicLock], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_rebalance.admin.transaction_log._TRANSACTION_MS", 3_000)
+    monkeypatch.setattr("kafka_rebalance.admin.cluster_lock._TRANSACTION_MS", 3_000)
     lock = opened()
     lock.acquire(ONE)
     delete(cluster, LOCK_TOPIC)
@@ -174,7 +176,7 @@ def test_too_few_brokers_for_transactions_are_told_at_once() -> None:
     factor = {"transaction.state.log.replication.factor": "3"}
     with LocalCluster("4.4.0", brokers=2, racks=0, kraft=True, controllers=1, broker_config=factor) as small:
         kafka = KafkaConnection(small.bootstrap_servers)
-        with open_wire(kafka) as wire, LogLock(kafka, wire) as lock:
+        with open_wire(kafka) as wire, TopicLock(kafka, wire) as lock:
             for call in (lambda: lock.make_ready([]), lambda: lock.acquire(ONE)):
                 with pytest.raises(ClusterNotReadyError, match=r"gets 3 replicas .*only 2 brokers are live"):
                     call()
@@ -182,7 +184,7 @@ def test_too_few_brokers_for_transactions_are_told_at_once() -> None:
 
 
 def test_a_log_whose_first_records_are_gone_is_read_if_its_last_record_is_whole(
-    cluster: LocalCluster, opened: Callable[[], LogLock]
+    cluster: LocalCluster, opened: Callable[[], TopicLock]
 ) -> None:
     lock = opened()
     fence = lock.acquire(ONE)
@@ -195,7 +197,7 @@ def test_a_log_whose_first_records_are_gone_is_read_if_its_last_record_is_whole(
 
 @pytest.mark.parametrize("gone", ["all records", "an announced request"])
 def test_a_log_that_cannot_be_used_is_begun_anew_by_a_person(
-    cluster: LocalCluster, opened: Callable[[], LogLock], gone: str
+    cluster: LocalCluster, opened: Callable[[], TopicLock], gone: str
 ) -> None:
     lock = opened()
     fence = lock.acquire(ONE)

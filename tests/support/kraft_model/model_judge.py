@@ -11,7 +11,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from kafka_rebalance.admin.transaction_log import PART_KEY, State, Write, unpack
+from kafka_rebalance.admin.cluster_lock import PART_KEY, State, Write, unpack
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import CorruptZnodeError
 from support.histories.lost_leases import lease_texts

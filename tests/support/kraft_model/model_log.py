@@ -1,6 +1,6 @@
 """The topic of the lock in memory. One fixed transactional id: who takes it fences every earlier writer off.
 
-The product's own `LogLock` and its records run on it (`admin.lock`).
+The product's own `TopicLock` and its records run on it (`admin.cluster_lock`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from kafka_rebalance.admin.transaction_log import PART_KEY, Ends, Record, State, Write, decode, encode
+from kafka_rebalance.admin.cluster_lock import PART_KEY, Ends, Record, State, Write, decode, encode
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 

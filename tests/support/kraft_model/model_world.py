@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.log_lock import LogLock
-from kafka_rebalance.admin.transaction_log import Write
+from kafka_rebalance.admin.cluster_lock import TopicLock, Write
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
@@ -66,7 +65,7 @@ class ModelCluster:
         self.world = world
         for opens in ("kafka_rebalance.cluster.open_cluster", "kafka_rebalance.admin.log_dirs"):
             monkeypatch.setattr(f"{opens}.open_wire", self._open_wire)
-        monkeypatch.setattr("kafka_rebalance.admin.log_lock.TransactionLog", self._open_log)
+        monkeypatch.setattr("kafka_rebalance.admin.cluster_lock.TransactionLog", self._open_log)
         clock = SimpleNamespace(time=lambda: self.now().timestamp(), monotonic=lambda: world.seconds, sleep=world.sleep)
         for module in TIMED:
             monkeypatch.setattr(f"{module}.time", clock)
@@ -86,7 +85,7 @@ class ModelCluster:
         """As a task finds it behind its connection, with nothing in its way."""
         kafka = KafkaConnection(SERVERS)
         wire = model_wire(kafka, self.world, None)
-        return AdminApiCluster(kafka, wire, LogLock(kafka, wire))
+        return AdminApiCluster(kafka, wire, TopicLock(kafka, wire))
 
     @contextlib.contextmanager
     def _open_wire(self, kafka: KafkaConnection) -> Iterator[Wire]:

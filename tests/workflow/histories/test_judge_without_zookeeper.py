@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.admin import configs, reassignments
-from kafka_rebalance.admin.log_lock import LogLock
+from kafka_rebalance.admin.cluster_lock import TopicLock
 from kafka_rebalance.cluster.with_admin_api import AdminApiCluster
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS
 from kafka_rebalance.rebalance import request_batch, verify
@@ -53,7 +53,7 @@ def begin(world: ModelWorld) -> None:
 
 def test_a_request_that_is_not_announced(world: ModelWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     assert take(world, "hold")[0] == "ok"
-    monkeypatch.setattr(LogLock, "open_intent", lambda self, owner, fence, targets, batch: (fence, "none"))
+    monkeypatch.setattr(TopicLock, "open_intent", lambda self, owner, fence, targets, batch: (fence, "none"))
     with pytest.raises(AssertionError, match="was not announced"):
         take(world, "request")
 

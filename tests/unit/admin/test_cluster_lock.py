@@ -11,9 +11,18 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_rebalance.admin import transaction_log
-from kafka_rebalance.admin.log_lock import LogLock
-from kafka_rebalance.admin.transaction_log import HERE, Lease, Record, State, TransactionLog, Write, decode, encode
+from kafka_rebalance.admin import cluster_lock
+from kafka_rebalance.admin.cluster_lock import (
+    HERE,
+    Lease,
+    Record,
+    State,
+    TopicLock,
+    TransactionLog,
+    Write,
+    decode,
+    encode,
+)
 from kafka_rebalance.errors import CorruptZnodeError, LockLostError, WriteError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC
 from kafka_rebalance.model.connection import KafkaConnection
@@ -26,7 +35,7 @@ MOVES = {TopicPartition("orders", 0): (3, 1)}
 
 
 def test_a_state_is_read_as_it_was_written() -> None:
-    name, state, record = transaction_log.decode(transaction_log.encode("n", "raise", STATE), 9, 1)
+    name, state, record = cluster_lock.decode(cluster_lock.encode("n", "raise", STATE), 9, 1)
     assert (name, state, record["kind"]) == ("n", STATE, "raise")
 
 
@@ -34,7 +43,7 @@ def test_a_record_that_tells_of_itself_is_placed_where_it_is() -> None:
     own = replace(
         STATE, raised_at=HERE, raised_ms=HERE, intents={"a": 5, "b": HERE}, lease=Lease("log-1", "x", 2, HERE)
     )
-    _, state, _ = transaction_log.decode(transaction_log.encode("n", "intent", own), 20, 1_795_000_001_000)
+    _, state, _ = cluster_lock.decode(cluster_lock.encode("n", "intent", own), 20, 1_795_000_001_000)
     assert (state.raised_at, state.raised_ms) == (20, 1_795_000_001_000)
     assert state.intents == {"a": 5, "b": 20}
     assert state.lease == Lease("log-1", "x", 2, 18), "its parts come right before it"
@@ -52,11 +61,11 @@ def test_later_fences_are_later_texts() -> None:
 @pytest.mark.parametrize("field", ["run", "digest", "owner"])
 def test_an_owner_without_a_name_is_not_written(field: str) -> None:
     with pytest.raises(WriteError, match="must all be named"):
-        transaction_log.encode("n", "claim", replace(STATE, lock=replace(OWNER, **{field: ""})))
+        cluster_lock.encode("n", "claim", replace(STATE, lock=replace(OWNER, **{field: ""})))
 
 
 def changed(**fields: Any) -> bytes:
-    document = json.loads(transaction_log.encode("n", "raise", STATE))
+    document = json.loads(cluster_lock.encode("n", "raise", STATE))
     document["state"] |= fields
     return json.dumps(document).encode()
 
@@ -80,25 +89,25 @@ def changed(**fields: Any) -> bytes:
 )
 def test_a_strangers_record_is_an_error_and_no_free_cluster(value: bytes | None) -> None:
     with pytest.raises(CorruptZnodeError, match=LOCK_TOPIC):
-        transaction_log.decode(value, 3, 1)
+        cluster_lock.decode(value, 3, 1)
 
 
 def test_an_intent_has_exact_targets() -> None:
-    more = {"run": OWNER.run, "owner": OWNER.owner, "batch": 4, "moves": transaction_log.encode_targets(MOVES)}
-    _, _, record = transaction_log.decode(transaction_log.encode("n", "intent", STATE, **more), 9, 1_795_000_000_000)
-    intent = transaction_log.decode_intent(record, 9, 1_795_000_000_000)
+    more = {"run": OWNER.run, "owner": OWNER.owner, "batch": 4, "moves": cluster_lock.encode_targets(MOVES)}
+    _, _, record = cluster_lock.decode(cluster_lock.encode("n", "intent", STATE, **more), 9, 1_795_000_000_000)
+    intent = cluster_lock.decode_intent(record, 9, 1_795_000_000_000)
     assert (intent.id, intent.run, intent.batch, intent.targets) == ("n", OWNER.run, 4, MOVES)
     with pytest.raises(CorruptZnodeError):
-        transaction_log.decode_intent({**record, "moves": [["orders", 0]]}, 9, 1)
+        cluster_lock.decode_intent({**record, "moves": [["orders", 0]]}, 9, 1)
 
 
 def test_a_lease_in_parts_is_put_together_again_and_a_damaged_one_is_told() -> None:
     text = bytes(range(256)) * 10_000
-    digest, parts = transaction_log.pack(text)
-    assert transaction_log.unpack(digest, parts) == text
+    digest, parts = cluster_lock.pack(text)
+    assert cluster_lock.unpack(digest, parts) == text
     for wrong in ([], [b"x"], [*parts, b"x"]):
         with pytest.raises(CorruptZnodeError, match="digest"):
-            transaction_log.unpack(digest, wrong)
+            cluster_lock.unpack(digest, wrong)
 
 
 # --- a write whose answer is lost: its own record is found, whatever others have written since ---
@@ -142,13 +151,13 @@ class Log(TransactionLog):
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> Log:
-    monkeypatch.setattr(transaction_log.time, "sleep", lambda _: None)
+    monkeypatch.setattr(cluster_lock.time, "sleep", lambda _: None)
     return Log([Record(0, None, encode("first", "claim", State(NOW_MS, OWNER)), NOW_MS)])
 
 
 @pytest.fixture
-def lock(log: Log) -> LogLock:
-    made = LogLock(KafkaConnection("kafka:9092"), None)  # type: ignore[arg-type]
+def lock(log: Log) -> TopicLock:
+    made = TopicLock(KafkaConnection("kafka:9092"), None)  # type: ignore[arg-type]
     made._log = log
     return made
 
@@ -160,7 +169,7 @@ def others_write(log: Log) -> None:
     log.there.append(Record(len(log.there) * 2, None, encode("theirs", "lease", state), NOW_MS))
 
 
-def test_an_announcement_whose_answer_is_lost_is_not_said_to_be_refused(log: Log, lock: LogLock) -> None:
+def test_an_announcement_whose_answer_is_lost_is_not_said_to_be_refused(log: Log, lock: TopicLock) -> None:
     """It has raised the fence itself, and others have written behind it."""
     fence = lock.read_fence()
     log.lose.append(lambda: others_write(log))
@@ -169,13 +178,13 @@ def test_an_announcement_whose_answer_is_lost_is_not_said_to_be_refused(log: Log
     assert [intent.id for intent in lock.read_open_intents()] == [name], "it is announced once"
 
 
-def test_what_was_lost_before_it_was_written_is_written_again(log: Log, lock: LogLock) -> None:
+def test_what_was_lost_before_it_was_written_is_written_again(log: Log, lock: TopicLock) -> None:
     log.lose.append(log.there.pop)
     lock.raise_held(OWNER)
     assert len(log.there) == 2
 
 
-def test_who_was_really_fenced_off_is_told_so(log: Log, lock: LogLock) -> None:
+def test_who_was_really_fenced_off_is_told_so(log: Log, lock: TopicLock) -> None:
     fence = lock.read_fence()
 
     def others_raise() -> None:
@@ -189,7 +198,7 @@ def test_who_was_really_fenced_off_is_told_so(log: Log, lock: LogLock) -> None:
 
 
 def test_a_write_that_may_be_there_is_not_said_to_be_missing(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transaction_log, "_GIVE_UP_SECONDS", -1.0)
+    monkeypatch.setattr(cluster_lock, "_GIVE_UP_SECONDS", -1.0)
     log.lose.append(lambda: None)
     with pytest.raises(WriteError, match="is unknown"):
         log.write(lambda state: Write("raise", replace(state).raising()))

@@ -1,4 +1,8 @@
-"""The log behind the lock of a cluster without ZooKeeper: a topic with one partition, written one after the other.
+"""The lock of a cluster without ZooKeeper: one run at a time moves its partitions, whichever Airflow the run is of.
+
+It is the state of a log in the cluster itself: a topic with one partition (`lock_topic`), written one after the other.
+No request of Kafka's Admin API can be made conditional on it. A request to move replicas is therefore announced in it
+first (`open_intent`), and its end is noted: whoever takes the cluster knows what may still come.
 
 Each write is one transaction under one fixed transactional id. To begin, a writer takes that id, which fences every
 earlier writer off, and then reads the state. So a write goes through only if nobody has written since it was decided
@@ -32,15 +36,31 @@ from kafka_rebalance.admin.first_contact import check_enters, librdkafka_setting
 from kafka_rebalance.admin.lock_topic import add_replicas, find_leader, make_topics
 from kafka_rebalance.admin.missing_rights import with_all_missing
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read
-from kafka_rebalance.errors import CorruptZnodeError, ReadError, RebalanceError, WriteDeniedError, WriteError
+from kafka_rebalance.errors import (
+    CorruptZnodeError,
+    LockHeldError,
+    LockLostError,
+    ReadError,
+    RebalanceError,
+    WriteDeniedError,
+    WriteError,
+)
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTIONAL_ID
+from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.lock_owner import Intent, LockOwner, decode_copies
+from kafka_rebalance.model.lock_owner import (
+    NO_FENCE,
+    Copies,
+    Fence,
+    Intent,
+    LeaseRecord,
+    LockOwner,
+    decode_copies,
+    encode_copies,
+)
 from kafka_rebalance.model.partition import TopicPartition
 
 _quiet = logging.getLogger("kafka_rebalance.librdkafka")  # the errors of its calls say what matters
-
-
 _quiet.setLevel(logging.CRITICAL + 1)
 _GIVE_UP_SECONDS = 60.0
 _ANSWER_SECONDS = 20.0
@@ -58,35 +78,230 @@ _NEEDS = (
     f"Grant the Kafka user Write and Describe on the transactional id {TRANSACTIONAL_ID}, and Create, Read, Write and "
     f"Describe on the topic {LOCK_TOPIC}"
 )
-
 PART_KEY = b"lease-part"
+_NEWEST = 1_000  # records; markers of transactions take offsets too
 
 
-def _connect(kafka: KafkaConnection, producer: Producer, said: Mapping[int, str]) -> None:
-    """librdkafka looks for the coordinator of transactions at once, and without a connection again half a second later.
+class TopicLock:
+    """See `ClusterLock`."""
 
-    The first request names the brokers, in place of the bootstrap servers. The second one connects to one of them.
-    `said` are the errors that the producer has told. Raises KafkaException, AuthenticationError.
-    """
-    give_up, answers = time.monotonic() + _ANSWER_SECONDS, 0
-    while answers < 2:
-        try:
-            producer.list_topics(LOCK_TOPIC, timeout=_LOOK_SECONDS)
-            answers += 1
-        except KafkaException:
-            why = said.get(KafkaError._AUTHENTICATION)
-            if why is not None:  # librdkafka would try the same password again and again
-                raise refused(kafka, why) from None
-            if time.monotonic() > give_up:
-                raise
+    def __init__(self, kafka: KafkaConnection, wire: Wire) -> None:
+        self._log = TransactionLog(kafka, wire)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.close()
+
+    @property
+    def place(self) -> str:
+        return LOCK_TOPIC
+
+    def begin_anew(self) -> bool:
+        return self._log.begin_anew()
+
+    def read(self) -> LockOwner | None:
+        """Who holds the cluster. Raises ReadError, CorruptZnodeError."""
+        state = self._log.read()
+        return None if state is None else state.lock
+
+    def make_ready(self, leaving: Collection[int]) -> bool:
+        return self._log.make_ready(leaving)
+
+    def acquire(self, owner: LockOwner) -> Fence:
+        def take(state: State) -> Write:
+            _check_held_by(state, owner, "The lock was not taken.", may_be_free=True)
+            held = owner if state.lock is None else replace(state.lock, digest=owner.digest)
+            return Write("claim", replace(state, lock=held).raising())
+
+        taken = self._log.write(take)
+        note(Kind.LOCK_TAKEN)
+        return _fence(taken)
+
+    def raise_held(self, owner: LockOwner) -> Fence:
+        def raise_it(state: State) -> Write:
+            _check_still_held(state, owner)
+            return Write("raise", state.raising())
+
+        return _fence(self._log.write(raise_it))
+
+    def read_own_fence(self, owner: LockOwner) -> Fence:
+        state = self._log.read()
+        if state is None:
+            return NO_FENCE
+        _check_held_by(state, owner, "No leader was elected.", may_be_free=True)
+        return _fence(state)
+
+    def read_fence(self) -> Fence:
+        state = self._log.read()
+        return NO_FENCE if state is None else _fence(state)
+
+    def raise_fence(self) -> Fence:
+        return _fence(self._log.write(lambda state: Write("raise", state.raising())))
+
+    def read_time_of_fence(self) -> datetime:
+        state = self._log.read()
+        if state is None:
+            raise ReadError(f"The topic {LOCK_TOPIC} is empty, so the cluster's time is not known. Clear this task.")
+        return state.raised
+
+    def release(self, owner: LockOwner, *, fence: Fence | None = None) -> bool:
+        was_held = False
+
+        def give_back(state: State) -> Write | None:
+            nonlocal was_held
+            was_held = state.lock is not None
+            if state.lock is None:
+                return None
+            _check_held_by(state, owner, f"It was not released for run {owner.run}.")
+            if fence is not None and fence != _fence(state):
+                raise LockLostError(f"The lock was not released: somebody has gone on with run {state.lock.name}.")
+            # What a worker of this run decided before must not be written after.
+            return Write("release", replace(state, lock=None).raising())
+
+        if self._log.read() is None:
+            return False
+        self._log.write(give_back)
+        if was_held:
+            note(Kind.LOCK_GIVEN_BACK)
+        return was_held
+
+    def read_lease(self) -> LeaseRecord | None:
+        state = self._log.read()
+        if state is None or state.lease is None:
+            return None
+        lease = state.lease
+        found = self._log.records(lease.first_offset, lease.first_offset + lease.parts)
+        parts = [one.value or b"" for one in found if one.key == PART_KEY]
+        if len(parts) != lease.parts:
+            raise _damaged("parts of the throttle's lease are gone")
+        return LeaseRecord(lease.generation, unpack(lease.digest, parts))
+
+    def write_lease(self, record: LeaseRecord, *, run: str, fence: Fence) -> None:
+        digest, parts = pack(record.text)
+
+        def keep(state: State) -> Write | None:
+            if fence.generation and fence != _fence(state):
+                raise LockLostError(
+                    "The throttle's lease was not recorded: another worker has taken the cluster, requested moves or "
+                    "put throttles back since this one began. No config was changed. Clear this task if the run is to "
+                    "go on."
+                )
+            if state.lease is not None and state.lease.generation > record.generation:
+                return None
+            lease = Lease(record.generation, digest, len(parts), HERE)
+            return Write("lease", replace(state, lease=lease), {"run": run}, tuple(parts))
+
+        self._log.write(keep)
+
+    def delete_lease(self) -> None:
+        self._log.write(lambda state: None if state.lease is None else Write("lease", replace(state, lease=None)))
+
+    def open_intent(
+        self,
+        owner: LockOwner,
+        fence: Fence,
+        targets: Mapping[TopicPartition, tuple[int, ...]],
+        batch: int,
+        copies: Copies | None = None,
+    ) -> tuple[Fence, str]:
+        name = uuid.uuid4().hex
+
+        def announce(state: State) -> Write:
+            if fence != _fence(state):
+                what = f"Batch {batch} was" if targets else "The copies between log dirs were"
+                raise LockLostError(
+                    f"{what} not requested: another worker has taken the cluster, requested moves or put "
+                    "throttles back since this one began. Clear this task if the run is to go on."
+                )
+            _check_still_held(state, owner)
+            more = {"run": owner.run, "owner": owner.owner, "batch": batch, "moves": encode_targets(targets)}
+            more |= {"copies": encode_copies(copies)} if copies else {}
+            intents = {**state.intents, name: HERE}
+            return Write("intent", replace(state, intents=intents).raising(), more)
+
+        return _fence(self._log.write(announce, name)), name
+
+    def end_intent(self, name: str, *, fence: Fence | None = None) -> bool:
+        is_ended = True
+
+        def end(state: State) -> Write | None:
+            nonlocal is_ended
+            is_ended = fence is None or fence == _fence(state)
+            if name not in state.intents or not is_ended:
+                return None
+            return Write("end", replace(state, intents={k: at for k, at in state.intents.items() if k != name}))
+
+        self._log.write(end)
+        return is_ended
+
+    def read_open_intents(self) -> list[Intent]:
+        state = self._log.read()
+        open_intents = []
+        for offset in sorted((state.intents if state is not None else {}).values()):
+            open_intents += self._read_intents(offset, offset + 1)
+        return open_intents
+
+    def read_newest_intents(self) -> list[Intent]:
+        """Of the last records, whether their end is in the log or not; the earliest first."""
+        ends = self._log.ends()
+        if ends is None:
+            return []
+        return self._read_intents(max(ends.first, ends.behind - _NEWEST), None)
+
+    def read_intents_since(self, intent: Intent) -> list[Intent]:
+        return self._read_intents(intent.order + 1, None)
+
+    def read_time(self) -> datetime:
+        """By the clock of the log's broker: it writes a record that says nothing else."""
+        return self._log.write(lambda state: Write("look", state)).written
+
+    def _read_intents(self, first: int, behind: int | None) -> list[Intent]:
+        intents = []
+        for one in self._log.records(first, behind):
+            if one.key == PART_KEY:
+                continue
+            _, _, record = decode(one.value, one.offset, one.time_ms)
+            if record["kind"] == "intent":
+                intents.append(decode_intent(record, one.offset, one.time_ms))
+        return intents
 
 
-def _commit(producer: Producer) -> None:
-    """A producer that is fenced raises within its callbacks, which ends them with a SystemError."""
-    try:
-        producer.commit_transaction(_ANSWER_SECONDS)
-    except SystemError as fenced:
-        raise KafkaException(KafkaError(KafkaError._FENCED)) from fenced
+def _fence(state: State) -> Fence:
+    return Fence(generation=state.generation)
+
+
+def _check_held_by(state: State, owner: LockOwner, consequence: str, *, may_be_free: bool = False) -> None:
+    """Raises LockHeldError if another run holds the cluster, or nobody does where that matters."""
+    if state.lock is None and may_be_free:
+        return
+    if state.lock is None or not state.lock.is_same_run(owner):
+        raise _held_by(state.lock, owner, consequence)
+
+
+def _check_still_held(state: State, owner: LockOwner) -> None:
+    """Raises LockHeldError unless this run holds the cluster with its digest."""
+    lock = state.lock
+    if lock is None or not lock.is_same_run(owner) or lock.digest != owner.digest:
+        raise _held_by(lock, owner, "No further move was requested.")
+
+
+def _held_by(holder: LockOwner | None, owner: LockOwner, consequence: str) -> LockHeldError:
+    if holder is None:
+        return LockHeldError(
+            f"Run {owner.run} does not hold the cluster any more. {consequence} Clear hold_throttle with what follows "
+            "it."
+        )
+    since = f" since {holder.acquired_at}" if holder.acquired_at else ""
+    return LockHeldError(
+        f"The cluster is held by run {holder.name}{since} (topic {LOCK_TOPIC}). {consequence} Wait until that run has "
+        "ended. If it is gone, the Dag kafka_throttle_janitor releases what it held. If that Dag cannot know whether "
+        f"the run is gone, start it with the param break_lock '{holder.name}'."
+    )
+
+
+# The log that has this state.
 
 
 class Write(NamedTuple):
@@ -104,7 +319,7 @@ class TransactionLog:
     def __init__(self, kafka: KafkaConnection, wire: Wire) -> None:
         self._kafka = kafka
         self._wire = wire
-        self._reader = LogReader(wire)
+        self._reader = _LogReader(wire)
         self._producer: Producer | None = None
         self._is_ready = False  # the topic exists, with the settings that it needs
         self._state: State | None = None  # after our own last write, while nobody has fenced our producer
@@ -142,7 +357,7 @@ class TransactionLog:
                 break  # nothing was ever committed, or nothing is left
             window *= 4
         if behind and self._reader.first > 0:
-            raise damaged(f"all of its records up to {behind} are gone: somebody has deleted them or set a retention")
+            raise _damaged(f"all of its records up to {behind} are gone: somebody has deleted them or set a retention")
         return None
 
     def begin_anew(self) -> bool:
@@ -316,6 +531,33 @@ class TransactionLog:
         self._producer = self._state = None
 
 
+def _connect(kafka: KafkaConnection, producer: Producer, said: Mapping[int, str]) -> None:
+    """librdkafka looks for the coordinator of transactions at once, and without a connection again half a second later.
+
+    The first request names the brokers, in place of the bootstrap servers. The second one connects to one of them.
+    `said` are the errors that the producer has told. Raises KafkaException, AuthenticationError.
+    """
+    give_up, answers = time.monotonic() + _ANSWER_SECONDS, 0
+    while answers < 2:
+        try:
+            producer.list_topics(LOCK_TOPIC, timeout=_LOOK_SECONDS)
+            answers += 1
+        except KafkaException:
+            why = said.get(KafkaError._AUTHENTICATION)
+            if why is not None:  # librdkafka would try the same password again and again
+                raise refused(kafka, why) from None
+            if time.monotonic() > give_up:
+                raise
+
+
+def _commit(producer: Producer) -> None:
+    """A producer that is fenced raises within its callbacks, which ends them with a SystemError."""
+    try:
+        producer.commit_transaction(_ANSWER_SECONDS)
+    except SystemError as fenced:
+        raise KafkaException(KafkaError(KafkaError._FENCED)) from fenced
+
+
 def _check_whole(state: State, first: int) -> None:
     """Raises CorruptZnodeError if the state points to records before this offset, which are gone.
 
@@ -323,7 +565,7 @@ def _check_whole(state: State, first: int) -> None:
     """
     gone = [name for name, offset in state.intents.items() if offset < first]
     if gone:
-        raise damaged(
+        raise _damaged(
             f"its records up to {first} are gone, and with them {len(gone)} requests to move replicas that were "
             "announced and have not ended"
         )
@@ -370,7 +612,7 @@ class Ends:
     behind: int
 
 
-class LogReader:
+class _LogReader:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._leader: int | None = None
@@ -543,7 +785,7 @@ def _batches(answer: Any) -> Iterator[tuple[Any, bool]]:
             yield batch, not (batch.is_transactional and batch.producer_id in aborted)
 
 
-# The records of the lock's log (`transaction_log`): each carries the whole state after it, as JSON.
+# The records: each carries the whole state after it, as JSON.
 
 
 HERE = -1
@@ -647,7 +889,7 @@ def decode(value: bytes | None, offset: int, timestamp_ms: int) -> tuple[str, St
         )  # fmt: skip
         return _text(document["id"]), state.at(offset, timestamp_ms), document
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as bad:
-        raise damaged(f"record {offset} cannot be read ({type(bad).__name__}: {bad})") from bad
+        raise _damaged(f"record {offset} cannot be read ({type(bad).__name__}: {bad})") from bad
 
 
 _OWNER = ("run", "digest", "owner", "acquired_at")
@@ -674,7 +916,7 @@ def decode_intent(record: Mapping[str, Any], offset: int, timestamp_ms: int) -> 
         run, owner = _text(record["run"]), _text(record["owner"])
         return Intent(_text(record["id"]), run, owner, int(record["batch"]), at, targets, copies, offset)
     except (ValueError, KeyError, TypeError) as bad:
-        raise damaged(f"record {offset} announces no request ({type(bad).__name__}: {bad})") from bad
+        raise _damaged(f"record {offset} announces no request ({type(bad).__name__}: {bad})") from bad
 
 
 def pack(text: bytes) -> tuple[str, list[bytes]]:
@@ -689,14 +931,14 @@ def unpack(digest: str, parts: list[bytes]) -> bytes:
     """Raises CorruptZnodeError."""
     packed = b"".join(parts)
     if hashlib.sha256(packed).hexdigest() != digest:
-        raise damaged("the throttle's lease does not match its digest")
+        raise _damaged("the throttle's lease does not match its digest")
     try:
         return zlib.decompress(base64.b64decode(packed, validate=True))
     except (zlib.error, ValueError, binascii.Error) as bad:
-        raise damaged(f"the throttle's lease cannot be unpacked ({bad})") from bad
+        raise _damaged(f"the throttle's lease cannot be unpacked ({bad})") from bad
 
 
-def damaged(wrong: str) -> CorruptZnodeError:
+def _damaged(wrong: str) -> CorruptZnodeError:
     return CorruptZnodeError(
         f"Topic {LOCK_TOPIC}: {wrong}. If no run of this cluster goes on, an approver starts "
         f"kafka_throttle_janitor with break_lock '{LOCK_TOPIC}'. It begins the log anew."
