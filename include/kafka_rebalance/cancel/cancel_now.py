@@ -34,7 +34,7 @@ from kafka_rebalance.throttle import throttle_in_force
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.cordon_leaving import put_back_cordon
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
+from kafka_rebalance.zookeeper.controller_deletion import ask_for_original_lists
 
 log = logging.getLogger(__name__)
 

@@ -1,23 +1,35 @@
-"""Deletes `/controller`, so that another controller reads a request that the present one ignores.
+"""Deletes `/controller`, so that the next controller reads the request anew; no other code deletes the request.
 
-Nothing else is written. The deletion happens only if cluster, request and controller are still those that were shown.
+For another controller nothing else is written: a request that the present one ignores stays as it is. To cancel below
+2.4, the request is replaced by one for the original lists. Either is one ZooKeeper transaction, which succeeds only if
+everything is as it was read or shown.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import WriteError
+from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.moves.cancel_plan import check_consent
+from kafka_rebalance.model.partition import TopicPartition, replica_list_problem
+from kafka_rebalance.moves.cancel_plan import CancelPlan, CancelWay, Fate, check_consent, has_fate, plan_cancel
 from kafka_rebalance.moves.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.writer import add_checks, commit, repeat
-from kafka_rebalance.zookeeper.znodes import decode_controller, decode_controller_epoch, decode_reassignment
+from kafka_rebalance.zookeeper.writer import acl_like, add_checks, commit, repeat
+from kafka_rebalance.zookeeper.znodes import (
+    decode_controller,
+    decode_controller_epoch,
+    decode_reassignment,
+    encode_reassignment,
+)
+
+_REQUEST_AND_CONTROLLER = (znodes.REASSIGN_PARTITIONS, znodes.CONTROLLER, znodes.CONTROLLER_EPOCH)
 
 
 def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | None:
@@ -27,7 +39,9 @@ def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | Non
     """
     holder = ZooKeeperLock(client).read()
     sync(client)
-    found = read_znodes(client, _ELECTION)  # before the view: a later change shows in the request's version
+    found = read_znodes(
+        client, _REQUEST_AND_CONTROLLER
+    )  # before the view: a later change shows in the request's version
     request = found[znodes.REASSIGN_PARTITIONS]
     if request is None:
         return None
@@ -57,7 +71,7 @@ def delete_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> 
         # Read first: if somebody takes the cluster after this, the fence has risen and nothing is deleted.
         fence = ZooKeeperLock(client).read_fence()
         holder = ZooKeeperLock(client).read()
-        found = read_znodes(client, _ELECTION)
+        found = read_znodes(client, _REQUEST_AND_CONTROLLER)
         now = found[znodes.CONTROLLER]
         if now is None or now[1].czxid != plan.controller_czxid:
             return False
@@ -80,9 +94,6 @@ def delete_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> 
         return True
 
     return repeat(znodes.CONTROLLER, attempt)
-
-
-_ELECTION = (znodes.REASSIGN_PARTITIONS, znodes.CONTROLLER, znodes.CONTROLLER_EPOCH)
 
 
 def _view_of(client: KazooClient, request: Znode) -> ClusterView:
@@ -119,5 +130,106 @@ def _check_as_shown(plan: ElectionPlan, view: ClusterView) -> None:
 def _not_elected(why: str) -> WriteError:
     return WriteError(
         f"No other controller was elected: {why}. {znodes.CONTROLLER} was not deleted. Start a new run of "
+        "kafka_rebalance_cancel when that has changed."
+    )
+
+
+# To cancel below 2.4, both deletions and the request for the original lists are one transaction. It succeeds only if the
+# request, the controller's epoch, and each partition's list and in-sync replicas are as they were read. So the request
+# is never gone while the controller is still there, and no other request can come in between.
+
+
+def ask_for_original_lists(
+    client: KazooClient, plan: CancelPlan, consent: str, asked: Collection[TopicPartition] | None = None
+) -> tuple[Move, ...]:
+    """Takes back the plan's moves in flight, and returns them. `asked`: see `plan_cancel`.
+
+    Deletes `/admin/reassign_partitions`, creates it with the original lists, and deletes `/controller`. Raises
+    ApprovalError without the plan's consent. Raises WriteError, and writes nothing, if the plan is for 2.4 or later, if
+    the request names anything that is not the plan's, or if a partition cannot go back from its present state.
+    """
+    if plan.way is not CancelWay.ZNODE:
+        raise WriteError(
+            f"{znodes.REASSIGN_PARTITIONS} was not replaced: that cancels only below Kafka 2.4. From 2.4 on, Kafka's "
+            "API cancels."
+        )
+    check_consent(plan.consent, consent)
+    topics = {move.topic_partition.topic for move in plan.moves}
+
+    def attempt() -> tuple[Move, ...]:
+        # Read before the view: if a znode changes between the two reads, its version differs and nothing is written.
+        found = _read_all(client, plan.moves)
+        view = read_cluster_view(client, topics)
+        _check_cluster(plan, view)
+        steps = plan_cancel(plan.moves, view, CancelWay.ZNODE, asked=asked)
+        back = tuple(step.move for step in has_fate(steps, Fate.BACK))
+        for step in has_fate(steps, Fate.BLOCKED):
+            raise _not_replaced(f"{step.move.topic_partition} {step.note}")
+        if not back:
+            return ()
+        # A request for only some of the partitions would leave the others on their interim lists for good.
+        for step in has_fate(steps, Fate.ENDING, Fate.RETURNING):
+            raise _not_replaced(f"{step.move.topic_partition} {step.note or 'is going back already'}")
+        data = encode_reassignment({move.topic_partition: move.before for move in back})
+        for move in back:
+            problem = replica_list_problem(move.before, view.brokers)
+            if problem:
+                raise _not_replaced(f"{move.topic_partition}: {problem} (original replicas {list(move.before)})")
+        _check_request(found[znodes.REASSIGN_PARTITIONS], back)
+        _replace(client, found, back, data)
+        return back
+
+    return repeat(znodes.REASSIGN_PARTITIONS, attempt)
+
+
+def _read_all(client: KazooClient, moves: Sequence[Move]) -> dict[str, Znode | None]:
+    sync(client)
+    partitions = [move.topic_partition for move in moves]
+    topics = dict.fromkeys(znodes.topic_path(tp.topic) for tp in partitions)
+    return read_znodes(client, [*_REQUEST_AND_CONTROLLER, *topics, *map(znodes.state_path, partitions)])
+
+
+def _check_cluster(plan: CancelPlan, view: ClusterView) -> None:
+    if view.cluster_id != plan.cluster_id:
+        raise _not_replaced(f"this is cluster {view.cluster_id}, but the plan is for cluster {plan.cluster_id}")
+    marked = [tp for tp, partition in view.partitions.items() if partition.in_motion]
+    if marked:
+        raise _not_replaced(f"{min(marked)} shows that the controller runs Kafka 2.4 or later")
+
+
+def _check_request(znode: Znode | None, back: Sequence[Move]) -> None:
+    if znode is None:  # somebody deleted it: the controller goes on from its memory, but its successor cannot
+        return
+    ours = {move.topic_partition: move.after for move in back}
+    for topic_partition, replicas in sorted(decode_reassignment(znode[0]).items()):
+        if ours.get(topic_partition) != replicas:
+            raise _not_replaced(f"it also asks for {topic_partition} on {list(replicas)}, which is no move of this run")
+
+
+def _replace(client: KazooClient, found: dict[str, Znode | None], back: Sequence[Move], data: bytes) -> None:
+    controller, epoch = found[znodes.CONTROLLER], found[znodes.CONTROLLER_EPOCH]
+    if controller is None or epoch is None:
+        raise _not_replaced(f"there is no controller ({znodes.CONTROLLER} is absent), so one is being elected")
+    request = found[znodes.REASSIGN_PARTITIONS]
+    transaction = client.transaction()
+    # Each election sets the epoch. So its version shows that the controller is still the same.
+    transaction.check(znodes.CONTROLLER_EPOCH, epoch[1].version)
+    topics = dict.fromkeys(znodes.topic_path(move.topic_partition.topic) for move in back)
+    for path in (*topics, *(znodes.state_path(move.topic_partition) for move in back)):
+        znode = found[path]
+        if znode is None:
+            raise _not_replaced(f"{path} does not exist")
+        transaction.check(path, znode[1].version)
+    acl = acl_like(client, znodes.DELETE_TOPICS)
+    if request is not None:
+        transaction.delete(znodes.REASSIGN_PARTITIONS, request[1].version)
+    transaction.create(znodes.REASSIGN_PARTITIONS, data, acl)
+    transaction.delete(znodes.CONTROLLER, controller[1].version)
+    commit(client, znodes.REASSIGN_PARTITIONS, transaction)
+
+
+def _not_replaced(why: str) -> WriteError:
+    return WriteError(
+        f"{znodes.REASSIGN_PARTITIONS} was not replaced: {why}. Start a new run of "
         "kafka_rebalance_cancel when that has changed."
     )

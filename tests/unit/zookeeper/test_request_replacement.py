@@ -12,7 +12,7 @@ from kafka_rebalance.errors import ApprovalError, WriteError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.cancel_plan import CancelPlan, CancelWay
-from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
+from kafka_rebalance.zookeeper.controller_deletion import ask_for_original_lists
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.kafka.recordings.cancelled_moves import fail_over
 from support.zookeeper.fake_zookeeper import REASSIGN, SimulatedController, fake_cluster
