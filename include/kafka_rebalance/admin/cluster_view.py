@@ -19,12 +19,11 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS
 from kafka_rebalance.admin.first_contact import describe_cluster
 from kafka_rebalance.admin.quorum import Quorum, find_quorum, read_fresh
-from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, Wire, check_read, open_wire
+from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, UNKNOWN_TOPIC, Wire, check_read, metadata_of, open_wire
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.cluster_view import (
     BY_ADMIN_API,
@@ -41,7 +40,6 @@ from kafka_rebalance.model.partition import PartitionState, PartitionView, Topic
 # (controller.quorum.append.linger.ms).
 _LINGER_SECONDS = 0.05
 _DESCRIBE_TOPICS = "Describe on all topics"
-_UNKNOWN_TOPIC = 3
 _PAGE = 2000  # partitions; brokers give no more
 _NO_LEADER = 5  # LEADER_NOT_AVAILABLE: the partition has none now
 _OFFLINE_REPLICA = 9  # REPLICA_NOT_AVAILABLE: no error of the partition
@@ -118,21 +116,20 @@ def read_racks(wire: Wire) -> dict[int, str | None]:
 
 def read_topic_ids(wire: Wire, topics: Collection[str]) -> dict[str, str | None]:
     """Of these topics, as they are now; one that does not exist is absent. Raises ReadError."""
-    named = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
-    answer = read_fresh(wire, MetadataRequest(topics=named, allow_auto_topic_creation=False))
-    return {topic.name: _topic_id(topic.topic_id) for topic in answer.topics if topic.error_code != _UNKNOWN_TOPIC}
+    answer = read_fresh(wire, metadata_of(topics))
+    return {topic.name: _topic_id(topic.topic_id) for topic in answer.topics if topic.error_code != UNKNOWN_TOPIC}
 
 
 def read_topic_names(wire: Wire) -> frozenset[str]:
     """All topics that the user may describe. Raises ReadError."""
-    answer = read_fresh(wire, MetadataRequest(topics=None, allow_auto_topic_creation=False), anew=False)
+    answer = read_fresh(wire, metadata_of(None), anew=False)
     return frozenset(topic.name for topic in answer.topics)
 
 
 def read_internal_topics(kafka: KafkaConnection) -> frozenset[str]:
     """The topics that a broker calls internal, for a cluster whose ZooKeeper does not say it. Raises ReadError."""
     with open_wire(kafka) as wire:
-        answer = wire.read(MetadataRequest(topics=None, allow_auto_topic_creation=False))
+        answer = wire.read(metadata_of(None))
     return frozenset(topic.name for topic in answer.topics if topic.is_internal)
 
 
@@ -187,11 +184,10 @@ def _read_partitions(
 
     Topics that the user may not describe are absent.
     """
-    named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
-    answer = read_fresh(wire, MetadataRequest(topics=named, allow_auto_topic_creation=False))
+    answer = read_fresh(wire, metadata_of(topics))
     found: dict[TopicPartition, PartitionView] = {}
     for topic in answer.topics:
-        if topic.error_code == _UNKNOWN_TOPIC:
+        if topic.error_code == UNKNOWN_TOPIC:
             continue
         check_read(f"Topic {topic.name}", _DESCRIBE_TOPICS, topic.error_code)
         for partition in topic.partitions:

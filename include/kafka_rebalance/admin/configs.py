@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ConfigSource
@@ -15,7 +14,7 @@ from kafka.protocol.admin import DescribeConfigsRequest, IncrementalAlterConfigs
 
 from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of, unread
 from kafka_rebalance.admin.quorum import fresh_broker, read_fresh, wait_for_own_configs
-from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read, open_wire
+from kafka_rebalance.admin.wire import NOT_AUTHORIZED, UNKNOWN_TOPIC, Wire, check_read, code_in_words, open_wire
 from kafka_rebalance.errors import ConfigChangedError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.throttles import (
     CORDON,
@@ -81,7 +80,6 @@ def read_effective_configs(
 ALL_BROKERS = -1  # stands for the default of all brokers, whose resource has no name
 TOPIC, BROKER = 2, 4  # ConfigResource.Type
 _SET_ON_TOPIC, _SET_ON_BROKER, _SET_ON_ALL_BROKERS = 1, 2, 3  # DescribeConfigsResponse.ConfigSource
-_UNKNOWN_TOPIC = 3
 _AT_ONCE = 500  # topics in one request; a topic has about 35 configs
 
 
@@ -117,12 +115,10 @@ def _asked(
     wire: Wire, kind: int, names: Collection[str], sources: Collection[int], broker: int | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
     """(name, configs from these sources) of each resource, as this broker tells it; None: any that is up to date."""
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    wanted = [resource(resource_type=kind, resource_name=name, configuration_keys=None) for name in names]
-    request = DescribeConfigsRequest(resources=wanted, include_synonyms=False, include_documentation=False)
+    request = describe_configs(kind, names)
     answer = read_fresh(wire, request, anew=False) if broker is None else wire.read(request, broker, repeat_seconds=0)
     for result in answer.results:
-        if kind == TOPIC and result.error_code == _UNKNOWN_TOPIC:
+        if kind == TOPIC and result.error_code == UNKNOWN_TOPIC:
             continue
         if kind == TOPIC:
             what, needs = f"topic {result.resource_name}", "DescribeConfigs on all topics"
@@ -155,7 +151,7 @@ class _Do(IntEnum):
     SUBTRACT = 3
 
 
-_Change = tuple[str, _Do, str | None]
+ConfigChange = tuple[str, _Do, str | None]
 _Set = Mapping[str, Mapping[str, str]]
 
 
@@ -192,7 +188,7 @@ def merge_configs(
         broker: _rate_changes(_entity(BROKER, broker), values, decided_on, now_on_brokers[broker])
         for broker, values in rates.items()
     }
-    added, taken_out = dict[str, list[_Change]](), dict[str, list[_Change]]()
+    added, taken_out = dict[str, list[ConfigChange]](), dict[str, list[ConfigChange]]()
     for topic, values in lists.items():
         for key, value in sorted(values.items()):
             before, now = decided_on.get(_entity(TOPIC, topic), {}).get(key), now_on_topics[topic].get(key)
@@ -220,20 +216,16 @@ def read_cannot_cordon(kafka: KafkaConnection, brokers: Collection[int]) -> dict
             if not _knows_cordon(wire, broker):
                 found[broker] = ""
                 continue
-            request = IncrementalAlterConfigsRequest(
-                resources=[_resource(BROKER, str(broker), [_set(CORDON, EVERY_LOG_DIR)])], validate_only=True
-            )
+            cordon = [set_or_delete(CORDON, EVERY_LOG_DIR)]
+            request = alter_configs(BROKER, {str(broker): cordon}, validate_only=True)
             (answer,) = wire.read(request, broker).responses
             if answer.error_code:
-                found[broker] = answer.error_message or for_code(answer.error_code).__name__
+                found[broker] = answer.error_message or code_in_words(answer.error_code)
     return found
 
 
 def _knows_cordon(wire: Wire, broker: int) -> bool:
-    asked = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=BROKER, resource_name=str(broker), configuration_keys=[CORDON]
-    )
-    request = DescribeConfigsRequest(resources=[asked], include_synonyms=False, include_documentation=False)
+    request = describe_configs(BROKER, [str(broker)], [CORDON])
     (answer,) = wire.read(request, broker).results
     check_read(
         f"The configs of broker {broker}",
@@ -246,23 +238,23 @@ def _knows_cordon(wire: Wire, broker: int) -> bool:
 
 def _rate_changes(
     entity: str, changes: Mapping[str, str | None], decided_on: _Set, now: Mapping[str, str]
-) -> list[_Change]:
+) -> list[ConfigChange]:
     before = decided_on.get(entity, {})
     # A key that has the new value already may be our own write, whose answer was lost.
     others = sorted(key for key, new in changes.items() if now.get(key) not in (before.get(key), new))
     if others:
         raise _changed(entity, ", ".join(others))
-    return [_set(key, value) for key, value in sorted(changes.items()) if now.get(key) != value]
+    return [set_or_delete(key, value) for key, value in sorted(changes.items()) if now.get(key) != value]
 
 
 def _list_changes(
     topic: str, key: str, wanted: str | None, before: str | None, now: str | None
-) -> tuple[list[_Change], list[_Change]]:
+) -> tuple[list[ConfigChange], list[ConfigChange]]:
     """(what to set or add, what to take out)"""
     if EVERY_REPLICA in (_entries(now, key), wanted) and now != wanted:
         if _entries(before, key) != _entries(now, key):
             raise _changed(_entity(TOPIC, topic), key)
-        return [_set(key, wanted)], []
+        return [set_or_delete(key, wanted)], []
     had, has, want = (set(_listed(value, key)) for value in (before, now, wanted))
     added, taken_out = want - had - has, (had - want) & has
     return (
@@ -271,17 +263,13 @@ def _list_changes(
     )
 
 
-def _letters(changes: Mapping[str, str | None], now: Mapping[str, str]) -> list[_Change]:
+def _letters(changes: Mapping[str, str | None], now: Mapping[str, str]) -> list[ConfigChange]:
     """The last entry leaves an empty list behind, and a list that was written with blanks has none any more."""
     return [
-        _set(key, wanted)
+        set_or_delete(key, wanted)
         for key, wanted in sorted(changes.items())
         if now.get(key) != wanted and set(_listed(now.get(key), key)) == set(_listed(wanted, key))
     ]
-
-
-def _set(key: str, value: str | None) -> _Change:
-    return (key, _Do.DELETE if value is None else _Do.SET, value)
 
 
 def _entries(value: str | None, key: str) -> str | None:
@@ -304,7 +292,7 @@ def _entity(kind: int, name: object) -> str:
 def _send(
     wire: Wire,
     kind: int,
-    changes: Mapping[str, Sequence[_Change]],
+    changes: Mapping[str, Sequence[ConfigChange]],
     bound: Callable[[], float],
     broker: int | None = None,
 ) -> bool:
@@ -317,10 +305,9 @@ def _send(
 
 
 def _send_at_once(
-    wire: Wire, kind: int, todo: Mapping[str, Sequence[_Change]], bound: Callable[[], float], broker: int | None
+    wire: Wire, kind: int, todo: Mapping[str, Sequence[ConfigChange]], bound: Callable[[], float], broker: int | None
 ) -> None:
-    resources = [_resource(kind, name, changes) for name, changes in todo.items()]
-    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+    request = alter_configs(kind, todo)
     subject = some([_entity(kind, name) for name in todo])
     what = f"the change of the throttle of {subject}"
     answer = wire.write(request, what, Kind.CONFIG, subject, broker=broker, not_later_than=bound())
@@ -342,14 +329,44 @@ def _send_at_once(
         )
 
 
-def _resource(kind: int, name: str, changes: Sequence[_Change]) -> Any:
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    configs = [resource.AlterableConfig(name=key, config_operation=int(do), value=value) for key, do, value in changes]
-    return resource(resource_type=kind, resource_name=name, configs=configs)
-
-
 def _changed(entity: str, keys: str) -> ConfigChangedError:
     return ConfigChangedError(
         f"config of {entity}: somebody else has changed {keys} since it was read. Their value stays. Clear this task: "
         "it reads again and goes on."
     )
+
+
+# Requests about configs, whoever sends them.
+
+
+def describe_configs(kind: int, names: Collection[str], keys: Collection[str] | None = None) -> DescribeConfigsRequest:
+    """Of these topics or brokers, all configs or those of these keys."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    resources = [
+        resource(resource_type=kind, resource_name=name, configuration_keys=None if keys is None else list(keys))
+        for name in names
+    ]
+    return DescribeConfigsRequest(resources=resources, include_synonyms=False, include_documentation=False)
+
+
+def alter_configs(
+    kind: int, changes: Mapping[str, Sequence[ConfigChange]], *, validate_only: bool = False
+) -> IncrementalAlterConfigsRequest:
+    """`changes`: by the names of topics or brokers. Other configs stay."""
+    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
+    resources = [
+        resource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                resource.AlterableConfig(name=key, config_operation=int(do), value=value)
+                for key, do, value in changes_of_one
+            ],
+        )
+        for name, changes_of_one in changes.items()
+    ]
+    return IncrementalAlterConfigsRequest(resources=resources, validate_only=validate_only)
+
+
+def set_or_delete(key: str, value: str | None) -> ConfigChange:
+    return (key, _Do.DELETE if value is None else _Do.SET, value)

@@ -9,15 +9,22 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafka.errors import IncompatibleBrokerVersion, for_code
+from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeLogDirsRequest, ListGroupsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import ListOffsetsRequest, OffsetFetchRequest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.clients import ANOTHER_SECONDS
-from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, NOT_AUTHORIZED, Wire, open_wire
+from kafka_rebalance.admin.wire import (
+    DESCRIBE_CLUSTER,
+    NOT_AUTHORIZED,
+    UNKNOWN_TOPIC,
+    Wire,
+    code_in_words,
+    metadata_of,
+    open_wire,
+)
 from kafka_rebalance.errors import ReadDeniedError, ReadError
 from kafka_rebalance.kafka.topics import OFFSETS_TOPIC
 from kafka_rebalance.model.connection import KafkaConnection
@@ -43,7 +50,6 @@ from kafka_rebalance.model.partition import TopicPartition
 SETTLE_SECONDS = 15.0  # coordinators that move or load, and members that join, are waited for so long
 PAUSE_SECONDS = 0.25
 COORDINATOR_AWAY = (14, 15, 16)  # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-_UNKNOWN_TOPIC = 3
 _FIRST_OFFSET = -2  # ListOffsets' time of the first record
 _NOT_TOLD = "the broker does not tell which groups it coordinates"
 # Brokers below 3.8 tell no type. Then the protocol does: "" has offsets and no members.
@@ -96,17 +102,17 @@ def _list_groups(wire: Wire, brokers: Collection[int] | None = None) -> Listing:
 
 def _coordinators(wire: Wire) -> tuple[list[int], list[Finding]]:
     """(the live brokers, what nobody can tell)"""
-    asked = [MetadataRequest.MetadataRequestTopic(name=OFFSETS_TOPIC)] if _has_offsets_topic(wire) else []
-    answer = wire.read(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+    has_offsets_topic = _has_offsets_topic(wire)
+    answer = wire.read(metadata_of([OFFSETS_TOPIC] if has_offsets_topic else []))
     live = [broker.node_id for broker in answer.brokers]
-    if not asked:
+    if not has_offsets_topic:
         return live, []  # nobody has had a group yet
     (topic,) = answer.topics
     if topic.error_code:
         remedy = "Read the logs of the brokers"
         if topic.error_code in NOT_AUTHORIZED:
             remedy = f"Grant the Kafka user Describe on topic {OFFSETS_TOPIC}"
-        why = f"whether all of its partitions have leaders is not told ({for_code(topic.error_code).__name__})"
+        why = f"whether all of its partitions have leaders is not told ({code_in_words(topic.error_code)})"
         return live, [Finding(f"topic {OFFSETS_TOPIC}", why, remedy)]
     without = sorted(partition.partition_index for partition in topic.partitions if partition.leader_id < 0)
     if without:
@@ -124,7 +130,7 @@ def _has_offsets_topic(wire: Wire) -> bool:
     first = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=_FIRST_OFFSET)
     asked = [topic(name=OFFSETS_TOPIC, partitions=[first])]
     answer = wire.read(ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=asked, max_version=8))
-    return bool(answer.topics[0].partitions[0].error_code != _UNKNOWN_TOPIC)
+    return bool(answer.topics[0].partitions[0].error_code != UNKNOWN_TOPIC)
 
 
 def _check_may_list(wire: Wire, broker: int) -> None:
@@ -165,7 +171,7 @@ def _type_of(listed: Any) -> str:
 
 def _not_listed(broker: int, code: int) -> Finding:
     remedy = "Ask again when it has loaded them" if code in COORDINATOR_AWAY else f"Read the log of broker {broker}"
-    why = f"{_NOT_TOLD} ({for_code(code).__name__})"
+    why = f"{_NOT_TOLD} ({code_in_words(code)})"
     return Finding(f"groups of broker {broker}", why, remedy)
 
 
@@ -263,10 +269,7 @@ def unread(listed: ListedGroup, said: Described) -> Finding:
             else f"Look at it with the tool of {listed.protocol!r}"
         )
         return Finding(subject, "its members do not tell which topics they read", remedy)
-    name = for_code(said.code).__name__
-    return Finding(
-        subject, f"it cannot be read ({name}{f': {said.text}' if said.text else ''})", _remedy(listed, said.code)
-    )
+    return Finding(subject, f"it cannot be read ({code_in_words(said.code, said.text)})", _remedy(listed, said.code))
 
 
 def _remedy(listed: ListedGroup, code: int) -> str:

@@ -11,15 +11,21 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from kafka.errors import for_code
-from kafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from kafka_rebalance.admin.cluster_view import read_moves, read_racks
-from kafka_rebalance.admin.configs import BROKER, TOPIC, read_topic_configs
+from kafka_rebalance.admin.configs import (
+    BROKER,
+    TOPIC,
+    alter_configs,
+    describe_configs,
+    read_topic_configs,
+    set_or_delete,
+)
 from kafka_rebalance.admin.quorum import read_fresh
 from kafka_rebalance.admin.reassignments import request_moves
-from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read
+from kafka_rebalance.admin.topic_changes import new_topic
+from kafka_rebalance.admin.wire import NOT_AUTHORIZED, UNKNOWN_TOPIC, Wire, check_read, error_in_words, metadata_of
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC, TRANSACTIONAL_ID
@@ -50,9 +56,7 @@ _ALWAYS_OF_TRANSACTIONS = {
     "compression.type": "uncompressed",
     "unclean.leader.election.enable": "false",
 }
-_SET = 0  # AlterConfigOp.OpType
-_EXISTS, _UNKNOWN_TOPIC, _INVALID_ASSIGNMENT = 36, 3, 39
-_TIMEOUT_MS = 30_000
+_EXISTS, _INVALID_ASSIGNMENT = 36, 39
 _LEADER_SECONDS, _ANSWER_SECONDS, _PAUSE_SECONDS = 30.0, 2.0, 0.1
 _LOG = TopicPartition(LOCK_TOPIC, 0)
 
@@ -126,11 +130,8 @@ def _read_topics(wire: Wire, names: Collection[str] = (LOCK_TOPIC, TRANSACTION_T
 
     A topic is absent only if a broker says so that has applied all that the controllers have written by now.
     """
-    request = MetadataRequest(
-        topics=[MetadataRequest.MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False
-    )
     for anew in (False, True):
-        there = _there(read_fresh(wire, request, anew=anew))
+        there = _there(read_fresh(wire, metadata_of(names), anew=anew))
         if len(there) == len(names):
             break
     return there
@@ -141,7 +142,7 @@ def _there(answer: Any) -> dict[str, Any]:
     for topic in answer.topics:
         if topic.error_code in NOT_AUTHORIZED:
             check_read(f"The topic {topic.name}", f"Describe on the topic {topic.name}", topic.error_code)
-        if topic.error_code != _UNKNOWN_TOPIC:
+        if topic.error_code != UNKNOWN_TOPIC:
             found[topic.name] = topic
     return found
 
@@ -149,12 +150,10 @@ def _there(answer: Any) -> dict[str, Any]:
 def _wait_until_known(wire: Wire, names: Collection[str], racks: Collection[int]) -> None:
     """Until each broker that answers knows their leaders: librdkafka may ask any. One that is silent is not awaited."""
     give_up, waiting = time.monotonic() + _LEADER_SECONDS, set(racks)
-    asked = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(names)]
     while waiting and time.monotonic() < give_up:
         for broker in sorted(waiting):
             try:
-                request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-                answer = wire.read(request, broker, repeat_seconds=0, answer_seconds=_ANSWER_SECONDS)
+                answer = wire.read(metadata_of(names), broker, repeat_seconds=0, answer_seconds=_ANSWER_SECONDS)
             except ReadError as silent:
                 log.info("%s", silent)
                 waiting.discard(broker)
@@ -183,7 +182,7 @@ def _make_lock_topic(wire: Wire, racks: Mapping[int, str | None], leaving: Colle
             f"with one partition and {_listed(settings)}."
         )
     if answer.error_code not in (0, _EXISTS):
-        raise WriteError(f"Kafka refused {what} ({_said(answer)}). Clear this task.")
+        raise WriteError(f"Kafka refused {what} ({error_in_words(answer)}). Clear this task.")
 
 
 def _make_transaction_topic(wire: Wire, racks: Mapping[int, str | None], leaving: Collection[int]) -> None:
@@ -200,13 +199,16 @@ def _make_transaction_topic(wire: Wire, racks: Mapping[int, str | None], leaving
     answer = _create(wire, TRANSACTION_TOPIC, partitions, factor, _lists(on, racks, partitions, factor), settings)
     if answer.error_code in (0, _EXISTS):
         return
-    log.warning("%s was not created by request (%s), so Kafka makes it", TRANSACTION_TOPIC, _said(answer))
+    log.warning("%s was not created by request (%s), so Kafka makes it", TRANSACTION_TOPIC, error_in_words(answer))
     give_up = time.monotonic() + _LEADER_SECONDS
     while TRANSACTION_TOPIC not in _read_topics(wire) and time.monotonic() < give_up:
-        wire.read(
-            FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=_TRANSACTION, coordinator_keys=[TRANSACTIONAL_ID])
-        )
+        wire.read(who_coordinates_transactions())
         time.sleep(_PAUSE_SECONDS)
+
+
+def who_coordinates_transactions() -> FindCoordinatorRequest:
+    """Of the lock. A broker that is asked makes the topic of transactions if there is none."""
+    return FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=_TRANSACTION, coordinator_keys=[TRANSACTIONAL_ID])
 
 
 def _check_enough_for_transactions(factor: int, brokers: Collection[int]) -> None:
@@ -237,19 +239,7 @@ def _create(
     lists: Mapping[int, tuple[int, ...]],
     settings: Mapping[str, str],
 ) -> Any:
-    new = CreateTopicsRequest.CreatableTopic
-    assigned = [
-        new.CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas))
-        for number, replicas in sorted(lists.items())
-    ]
-    topic = new(
-        name=name,
-        num_partitions=-1 if assigned else partitions,
-        replication_factor=-1 if assigned else factor,
-        assignments=assigned,
-        configs=[new.CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
-    )
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=False)
+    request = new_topic(name, lists, settings, numbers=(-1, -1) if lists else (partitions, factor))
     answer = wire.write(request, f"the creation of topic {name}", Kind.TOPIC, name).topics[0]
     if not answer.error_code:
         note(Kind.TOPIC, name)
@@ -265,17 +255,14 @@ def _mend_configs(wire: Wire, replicas: int) -> None:
         return  # while it moves it has more replicas than it will have
     if _LOG in read_moves(wire):
         wrong.pop(_MIN_IN_SYNC, None)
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    configs = [resource.AlterableConfig(name=key, config_operation=_SET, value=wanted[key]) for key in sorted(wrong)]
-    asked = resource(resource_type=TOPIC, resource_name=LOCK_TOPIC, configs=configs)
-    request = IncrementalAlterConfigsRequest(resources=[asked], validate_only=False)
+    request = alter_configs(TOPIC, {LOCK_TOPIC: [set_or_delete(key, wanted[key]) for key in sorted(wrong)]})
     what, subject = f"the change of the configs of topic {LOCK_TOPIC}", f"topics/{LOCK_TOPIC}"
     answer = wire.write(request, what, Kind.CONFIG, subject).responses[0]
     if answer.error_code:
         error = WriteDeniedError if answer.error_code in NOT_AUTHORIZED else WriteError
         raise error(
             f"The topic {LOCK_TOPIC} holds the lock of this cluster, and its configs are not those that it needs: "
-            f"{_listed(wrong)}. Kafka refused their change ({_said(answer)}). Set "
+            f"{_listed(wrong)}. Kafka refused their change ({error_in_words(answer)}). Set "
             f"{_listed({key: wanted[key] for key in wrong})} on it, or grant the Kafka user AlterConfigs on it."
         )
     note(Kind.CONFIG, subject)
@@ -287,10 +274,7 @@ def _read_configs_of_any(wire: Wire, brokers: Collection[int]) -> dict[str, str]
     keys = [_FACTOR, _PARTITIONS, *_OF_TRANSACTIONS.values()]
     silent: ReadError | None = None
     for broker in sorted(brokers):
-        resource = DescribeConfigsRequest.DescribeConfigsResource(
-            resource_type=BROKER, resource_name=str(broker), configuration_keys=keys
-        )
-        request = DescribeConfigsRequest(resources=[resource], include_synonyms=False, include_documentation=False)
+        request = describe_configs(BROKER, [str(broker)], keys)
         try:
             result = wire.read(request, broker, repeat_seconds=0, answer_seconds=_ANSWER_SECONDS).results[0]
         except ReadError as away:
@@ -299,11 +283,6 @@ def _read_configs_of_any(wire: Wire, brokers: Collection[int]) -> dict[str, str]
         check_read(f"The configs of broker {broker}", "DescribeConfigs on the cluster", result.error_code)
         return {config.name: config.value for config in result.configs}
     raise silent or ReadError("No broker tells its configs. Check that the brokers are up.")
-
-
-def _said(answer: Any) -> str:
-    name = for_code(answer.error_code).__name__
-    return f"{name}: {answer.error_message}" if answer.error_message else name
 
 
 def _listed(values: Mapping[str, str | None]) -> str:

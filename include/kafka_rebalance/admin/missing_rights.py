@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from kafka.protocol.admin import CreateTopicsRequest, DescribeClusterRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.admin import DescribeClusterRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.cluster_view import read_topic_names
+from kafka_rebalance.admin.lock_topic import who_coordinates_transactions
+from kafka_rebalance.admin.topic_changes import new_topic
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
 from kafka_rebalance.errors import ReadError, WriteDeniedError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC, TRANSACTIONAL_ID
@@ -16,9 +18,7 @@ from kafka_rebalance.model.finding import Finding, some
 
 # AclOperation
 _READ, _WRITE, _ALTER, _ALTER_CONFIGS = 3, 4, 7, 11
-_OF_TRANSACTIONS = 1  # FindCoordinator's type of a transactional id
 _NOT_THIS_ID = 53  # TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-_TIMEOUT_MS = 10_000
 
 
 def read_missing_rights(wire: Wire, topics: Collection[str]) -> tuple[Finding, ...]:
@@ -66,19 +66,14 @@ def _of_topics(wire: Wire, topics: Collection[str]) -> Iterator[Finding]:
 
 
 def _may_not_create(wire: Wire) -> bool:
-    new = CreateTopicsRequest.CreatableTopic(
-        name=LOCK_TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[]
-    )
-    answer = wire.read(CreateTopicsRequest(topics=[new], timeout_ms=_TIMEOUT_MS, validate_only=True))
+    answer = wire.read(new_topic(LOCK_TOPIC, {}, {}, numbers=(1, 1), validate_only=True))
     return answer.topics[0].error_code in NOT_AUTHORIZED
 
 
 def _of_transactions(wire: Wire, topics: Collection[str]) -> Iterator[Finding]:
     if TRANSACTION_TOPIC not in topics:
         return  # the question would make a broker create that topic
-    answer = wire.read(
-        FindCoordinatorRequest(key=TRANSACTIONAL_ID, key_type=_OF_TRANSACTIONS, coordinator_keys=[TRANSACTIONAL_ID])
-    )
+    answer = wire.read(who_coordinates_transactions())
     codes: list[Any] = [answer.error_code, *(coordinator.error_code for coordinator in answer.coordinators or ())]
     if _NOT_THIS_ID in codes:
         yield _missing("Write", f"transactional id {TRANSACTIONAL_ID}", "write the cluster's lock")

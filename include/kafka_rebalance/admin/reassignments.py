@@ -13,13 +13,12 @@ from kafka.errors import (
     IncompatibleBrokerVersion,
     KafkaError,
     NoReassignmentInProgressError,
-    for_code,
 )
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
 from kafka_rebalance.admin.clients import open_kafka_python, unreachable
 from kafka_rebalance.admin.cluster_view import read_moves
-from kafka_rebalance.admin.wire import Wire, refused_at_all
+from kafka_rebalance.admin.wire import Wire, error_in_words, refused_at_all
 from kafka_rebalance.errors import ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
@@ -93,7 +92,7 @@ def request_moves(
     what = f"the reassignment of {len(asked)} partitions"
     answer = wire.write(_request(asked), what, Kind.REASSIGNMENT, "", not_later_than=not_later_than)
     refused_at_all(what, _ALTER_CLUSTER, answer)
-    refused = {tp: _said(one) for tp, one in _each(answer) if one.error_code}
+    refused = {tp: error_in_words(one) for tp, one in _each(answer) if one.error_code}
     if len(refused) < len(asked):
         note(Kind.REASSIGNMENT)
     return refused
@@ -115,7 +114,7 @@ def cancel_moves(wire: Wire, partitions: Collection[TopicPartition]) -> frozense
                 cancelled.add(tp)
                 note(Kind.CANCEL, str(tp))
             elif one.error_code != _NOTHING_TO_CANCEL:
-                refused[tp] = _said(one)
+                refused[tp] = error_in_words(one)
     if refused:
         shown = ", ".join(f"{tp} ({why})" for tp, why in sorted(refused.items())[:10])
         raise WriteError(
@@ -147,7 +146,7 @@ def elect_leaders(
         for topic in answer.replica_election_results:
             for one in topic.partition_result:
                 if one.error_code not in (0, _LEADS_ALREADY):
-                    left[TopicPartition(topic.topic, one.partition_id)] = _said(one)
+                    left[TopicPartition(topic.topic, one.partition_id)] = error_in_words(one)
         note(Kind.ELECTION)
     return left
 
@@ -167,11 +166,6 @@ def _each(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:
     for topic in answer.responses:
         for partition in topic.partitions:
             yield TopicPartition(topic.name, partition.partition_index), partition
-
-
-def _said(one: Any) -> str:
-    name = for_code(one.error_code).__name__
-    return f"{name}: {one.error_message}" if one.error_message else name
 
 
 def _chunks(partitions: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from kafka.errors import for_code
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
@@ -21,8 +20,8 @@ from kafka.protocol.admin import (
 
 from kafka_rebalance.admin.clients import REQUEST_SECONDS
 from kafka_rebalance.admin.cluster_view import read_view
-from kafka_rebalance.admin.configs import TOPIC, read_topic_configs
-from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
+from kafka_rebalance.admin.configs import TOPIC, alter_configs, read_topic_configs, set_or_delete
+from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, code_in_words, error_in_words
 from kafka_rebalance.errors import KafkaRuleError, ReadError, StaleProposalError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.topics import (
     KafkasOwn,
@@ -37,7 +36,6 @@ from kafka_rebalance.model.partition import PartitionView, TopicIdentity
 from kafka_rebalance.model.topic_change import TopicChange
 
 _TIMEOUT_MS = int(REQUEST_SECONDS * 1000)
-_SET, _DELETE = 0, 1  # AlterConfigOp.OpType
 _UNKNOWN_TOPIC_ID = 100
 # Codes by which Kafka refuses a change that it has understood: name, existing topic, numbers, lists, config, policy, a
 # topic in motion.
@@ -155,16 +153,32 @@ def _uuid(topic: str, expected: TopicIdentity) -> UUID:
     return UUID(bytes=base64.urlsafe_b64decode(expected.topic_id + "=="))
 
 
-def _creation(change: TopicChange, *, validate_only: bool) -> CreateTopicsRequest:
+def new_topic(
+    name: str,
+    lists: Mapping[int, Sequence[int]],
+    configs: Mapping[str, str],
+    *,
+    numbers: tuple[int, int] = (-1, -1),
+    validate_only: bool = False,
+) -> CreateTopicsRequest:
+    """`lists`: the replicas by partition. `numbers` of partitions and replicas, if Kafka is to choose the brokers."""
     new = CreateTopicsRequest.CreatableTopic
-    lists = [
+    assignments = [
         new.CreatableReplicaAssignment(partition_index=partition, broker_ids=list(replicas))
-        for partition, replicas in sorted(change.new_partitions.items())
+        for partition, replicas in sorted(lists.items())
     ]
-    configs = [new.CreatableTopicConfig(name=key, value=value) for key, value in change.configs_after.items()]
-    # Numbers of -1: as many as are assigned.
-    made = new(name=change.topic, num_partitions=-1, replication_factor=-1, assignments=lists, configs=configs)
-    return CreateTopicsRequest(topics=[made], timeout_ms=_TIMEOUT_MS, validate_only=validate_only)
+    topic = new(
+        name=name,
+        num_partitions=numbers[0],
+        replication_factor=numbers[1],
+        assignments=assignments,
+        configs=[new.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    return CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=validate_only)
+
+
+def _creation(change: TopicChange, *, validate_only: bool) -> CreateTopicsRequest:
+    return new_topic(change.topic, change.new_partitions, change.configs_after, validate_only=validate_only)
 
 
 def _expansion(
@@ -178,22 +192,15 @@ def _expansion(
 
 
 def _new_configs(change: TopicChange, *, validate_only: bool) -> IncrementalAlterConfigsRequest:
-    resource = IncrementalAlterConfigsRequest.AlterConfigsResource
-    operations = [
-        resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
-        for key, value in sorted(change.config_changes.items())
-    ]
-    return IncrementalAlterConfigsRequest(
-        resources=[resource(resource_type=TOPIC, resource_name=change.topic, configs=operations)],
-        validate_only=validate_only,
-    )
+    changes = [set_or_delete(key, value) for key, value in sorted(change.config_changes.items())]
+    return alter_configs(TOPIC, {change.topic: changes}, validate_only=validate_only)
 
 
 def _accepted(what: str, answer: Any, needed: str) -> None:
     """Of a request that only asks. Raises as `_check`, and WriteError for any other error: it has changed nothing."""
     _check(what, answer, needed)
     if answer.error_code:
-        raise WriteError(f"Kafka refused {what} ({_words(answer)}). Read the log of the controller.")
+        raise WriteError(f"Kafka refused {what} ({error_in_words(answer)}). Read the log of the controller.")
 
 
 def _written(what: str, answer: Any, needed: str) -> None:
@@ -205,8 +212,8 @@ def _written(what: str, answer: Any, needed: str) -> None:
     _check(what, answer, needed)
     if answer.error_code:
         raise ReadError(
-            f"Kafka did not confirm {what} ({_words(answer)}), so whether it is carried out is unknown. Clear this "
-            "task: it looks first, and asks again only for what is missing."
+            f"Kafka did not confirm {what} ({error_in_words(answer)}), so whether it is carried out is unknown. Clear "
+            "this task: it looks first, and asks again only for what is missing."
         )
 
 
@@ -217,11 +224,4 @@ def _check(what: str, answer: Any, needed: str) -> None:
             f"Kafka refused {what}: the Kafka user needs {needed} on the topic. Grant it, then start a new Dag run."
         )
     if answer.error_code in _RULES_BROKEN:
-        raise KafkaRuleError(
-            answer.error_message or for_code(answer.error_code).__name__, "This request changed nothing."
-        )
-
-
-def _words(answer: Any) -> str:
-    name = for_code(answer.error_code).__name__
-    return f"{name}: {answer.error_message}" if answer.error_message else name
+        raise KafkaRuleError(answer.error_message or code_in_words(answer.error_code), "This request changed nothing.")

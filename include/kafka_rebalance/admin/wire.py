@@ -55,6 +55,7 @@ _BROKERS_SECONDS = 2.0
 # A broker that gets one of these asks the quorum's leader.
 _OF_CONTROLLERS = ("DescribeQuorumRequest", "ListPartitionReassignmentsRequest")
 _TIMED_OUT = 7  # REQUEST_TIMED_OUT: the broker has waited for the controllers
+UNKNOWN_TOPIC = 3
 NOT_AUTHORIZED = (29, 30, 31)  # TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED
 DESCRIBE_CLUSTER = "Describe on the cluster"
 
@@ -176,7 +177,7 @@ class Wire:
         """Whether any broker answers what brokers answer by themselves."""
         for broker in sorted(self.known_brokers()):
             with suppress(KafkaError, OSError):
-                if self._manager.run(self._send, _brokers_only(), broker, _BROKERS_SECONDS).brokers:
+                if self._manager.run(self._send, metadata_of([]), broker, _BROKERS_SECONDS).brokers:
                     return True
         return False
 
@@ -228,8 +229,10 @@ def _stood_still(what: str) -> LockLostError:
     )
 
 
-def _brokers_only() -> MetadataRequest:
-    return MetadataRequest(topics=[], allow_auto_topic_creation=False)
+def metadata_of(topics: Collection[str] | None) -> MetadataRequest:
+    """Of these topics, or of all. The request makes none."""
+    named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in sorted(topics)]
+    return MetadataRequest(topics=named, allow_auto_topic_creation=False)
 
 
 @contextmanager
@@ -251,7 +254,7 @@ def refused_at_all(what: str, needs: str, answer: Any) -> None:
         raise WriteDeniedError(f"Kafka refused {what}: the Kafka user needs {needs}. Grant it.")
     # An answer such as "timed out" does not say whether the controller carries the request out later.
     raise ReadError(
-        f"Kafka did not confirm {what} ({for_code(code).__name__}), so whether it is carried out is unknown. Clear "
+        f"Kafka did not confirm {what} ({code_in_words(code)}), so whether it is carried out is unknown. Clear "
         "this task: it looks first, and asks again only for what is missing."
     )
 
@@ -268,8 +271,17 @@ def check_read(what: str, needs: str, code: int, text: str | None = None) -> Non
         remedy = "The controllers have not answered the broker: their quorum may have no leader. Start the controllers"
     if code in NOT_AUTHORIZED:
         remedy, kind = f"Grant the Kafka user {needs}", ReadDeniedError
-    said = f"{for_code(code).__name__}: {text}" if text else for_code(code).__name__
-    raise kind(f"{what} cannot be read ({said}). {remedy}.")
+    raise kind(f"{what} cannot be read ({code_in_words(code, text)}). {remedy}.")
+
+
+def code_in_words(code: int, text: str | None = None) -> str:
+    """Kafka's name of an error, with what a broker says of it."""
+    name = for_code(code).__name__
+    return f"{name}: {text}" if text else name
+
+
+def error_in_words(answer: Any) -> str:
+    return code_in_words(answer.error_code, answer.error_message)
 
 
 # The versions of Kafka's requests that each broker supports. They show which brokers run other software.

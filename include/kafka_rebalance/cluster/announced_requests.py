@@ -21,7 +21,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.lock_owner import Fence, Intent, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.moves.announcement_age import came, is_closed, may_still_come
+from kafka_rebalance.moves.announcement_age import SEND_SECONDS, came, is_closed, may_still_come
 
 log = logging.getLogger(__name__)
 
@@ -105,34 +105,49 @@ def send(
     what: str,
     announce: Callable[[Fence], tuple[Fence, str]],
     act: Callable[[float], T],
-    seconds: float,
 ) -> tuple[Fence, T]:
     """Announces a request under this fence, sends it by `act`, and looks at the fence again. Returns (the fence that
     this raises, what `act` gives). `what` names it in errors: `Batch 3`.
 
-    `act` gets the time of `time.monotonic` after which it must not send: so many `seconds` from before the
-    announcement, because others measure from the time in its record. If the log was slow, the request is announced
-    anew. Raises LockLostError if the fence has risen: then nothing was sent, or what came of it was taken back.
+    `act` gets the time of `time.monotonic` after which it must not send. It counts from before the announcement,
+    because others measure from the time in its record. If the log was slow, the request is announced anew. Raises
+    LockLostError if the fence has risen: then nothing was sent, or what came of it was taken back.
     """
     # Another worker of this run may have announced the same before it was fenced off.
     settle(lock, [requests], fence, what)
-    for left in reversed(range(ANNOUNCE_ATTEMPTS)):
-        not_later_than = time.monotonic() + seconds
+    for attempts_left in reversed(range(ANNOUNCE_ATTEMPTS)):
+        not_later_than = time.monotonic() + SEND_SECONDS
         fence, intent = announce(fence)
-        if not left or time.monotonic() < not_later_than - seconds / 2:
+        if not attempts_left or time.monotonic() < not_later_than - SEND_SECONDS / 2:
             break
         lock.end_intent(intent)
     try:
-        said = act(not_later_than)
+        answer = act(not_later_than)
     except WriteError:
         lock.end_intent(intent)  # it was not sent, or Kafka has refused it
         raise
     if lock.end_intent(intent, fence=fence):
-        return fence, said
+        return fence, answer
     back = _take_back_own(lock, requests, intent)
     raise LockLostError(
         f"{what} was requested, but somebody has taken the cluster, stopped the run or put throttles back at the same "
         f"moment. So it was taken back ({len(back)} moves were in motion). Clear this task if the run is to go on."
+    )
+
+
+def send_copies(
+    lock: ClusterLock,
+    copies: CopiesWithin,
+    owner: LockOwner,
+    broker: int,
+    targets: Mapping[TopicPartition, str],
+    act: Callable[[float], T],
+    fence: Fence,
+) -> tuple[Fence, T]:
+    """As `send`, with the announcement of these copies. See `OpenCluster.request_copies`."""
+    what = f"A copy between log dirs of broker {broker}"
+    return send(
+        lock, copies, fence, what, lambda raised: lock.open_intent(owner, raised, {}, 0, {broker: targets}), act
     )
 
 
@@ -209,7 +224,6 @@ def take_back_late(
     requests: Requests,
     intents: Sequence[Intent],
     own: Mapping[Any, Any],
-    late_seconds: float,
 ) -> frozenset[Any]:
     """What of these came late, from runs that do not hold the cluster any more. `own`: what stays all the same."""
     if not intents:
@@ -218,12 +232,12 @@ def take_back_late(
     for intent in intents:
         late = came(requests.announced(intent), now, before=own, again=back | _again(lock, requests, intent))
         back |= _take_back(requests, intent, late)
-        if is_closed(age(intent), late_seconds):
+        if is_closed(age(intent)):
             lock.end_intent(intent.id)
     return frozenset(back)
 
 
-def take_back_unheld(lock: ClusterLock, requests: Requests, late_seconds: float) -> frozenset[Any]:
+def take_back_unheld(lock: ClusterLock, requests: Requests) -> frozenset[Any]:
     """What came of announcements without an end after everybody had stopped to wait for them, while nobody holds the
     cluster. It ends those of which nothing can come any more, so that none of a dead worker stays for good.
 
@@ -242,7 +256,7 @@ def take_back_unheld(lock: ClusterLock, requests: Requests, late_seconds: float)
         if late and lock.read() is not None:
             return frozenset(back)
         back |= _take_back(requests, intent, late)
-        if is_closed(age(intent), late_seconds):
+        if is_closed(age(intent)):
             lock.end_intent(intent.id)
     return frozenset(back)
 

@@ -224,7 +224,6 @@ class AdminApiCluster:
                 not_later_than=until,
                 who_moves=partial(self.read_movers, besides=holder),
             ),
-            SEND_SECONDS,
         )
 
     def _take_back_made_again(self, asked: Collection[TopicPartition], view: AnyView) -> None:
@@ -262,16 +261,7 @@ class AdminApiCluster:
         *,
         fence: Fence,
     ) -> tuple[Fence, T]:
-        copies = {broker: targets}
-        return announced_requests.send(
-            self._lock,
-            self._copies,
-            fence,
-            f"A copy between log dirs of broker {broker}",
-            lambda now: self._lock.open_intent(owner, now, {}, 0, copies),
-            send,
-            SEND_SECONDS,
-        )
+        return announced_requests.send_copies(self._lock, self._copies, owner, broker, targets, send, fence)
 
     def take_back_late_requests(
         self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
@@ -282,10 +272,10 @@ class AdminApiCluster:
             return frozenset()
         earlier, others = announced_requests.of_others(self._lock, owner)
         announced_requests.wait_for(self._lock, earlier)
-        return announced_requests.take_back_late(self._lock, self._moves, others, own, LATE_SECONDS)
+        return announced_requests.take_back_late(self._lock, self._moves, others, own)
 
     def take_back_late_copies(self) -> frozenset[tuple[int, TopicPartition]]:
-        return announced_requests.take_back_unheld(self._lock, self._copies, LATE_SECONDS)
+        return announced_requests.take_back_unheld(self._lock, self._copies)
 
     def stop_requests(self) -> Stopped:
         return Stopped(*announced_requests.stop(self._lock, [self._moves, self._copies]))
@@ -326,10 +316,10 @@ class AdminApiCluster:
     def _bound(self, fence: Fence, consequence: str) -> float:
         """The time of `time.monotonic` until which something may be sent that was decided on under this fence."""
         # The time runs from before the look at the fence. If the log was slow, little of it is left.
-        for left in reversed(range(LOOK_ATTEMPTS)):
+        for attempts_left in reversed(range(LOOK_ATTEMPTS)):
             until = time.monotonic() + SEND_SECONDS
             self._check_fence(fence, consequence)
-            if not left or time.monotonic() < until - SEND_SECONDS / 2:
+            if not attempts_left or time.monotonic() < until - SEND_SECONDS / 2:
                 break
         return until
 

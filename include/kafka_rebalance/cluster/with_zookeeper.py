@@ -22,7 +22,6 @@ from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
-from kafka_rebalance.moves.announcement_age import LATE_SECONDS, SEND_SECONDS
 from kafka_rebalance.zookeeper import client as zookeeper_client
 from kafka_rebalance.zookeeper import (
     config_writes,
@@ -160,16 +159,7 @@ class ZooKeeperCluster:
         *,
         fence: Fence,
     ) -> tuple[Fence, T]:
-        copies = {broker: targets}
-        return announced_requests.send(
-            self.lock,
-            self._copies,
-            fence,
-            f"A copy between log dirs of broker {broker}",
-            lambda now: self.lock.open_intent(owner, now, {}, 0, copies),
-            send,
-            SEND_SECONDS,
-        )
+        return announced_requests.send_copies(self.lock, self._copies, owner, broker, targets, send, fence)
 
     def take_back_late_requests(
         self, owner: LockOwner, own: Mapping[TopicPartition, tuple[int, ...]]
@@ -177,7 +167,7 @@ class ZooKeeperCluster:
         return frozenset()
 
     def take_back_late_copies(self) -> frozenset[tuple[int, TopicPartition]]:
-        return announced_requests.take_back_unheld(self.lock, self._copies, LATE_SECONDS)
+        return announced_requests.take_back_unheld(self.lock, self._copies)
 
     def elect_leaders(self, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence) -> None:
         writer.create_election(self._client, partitions, view, fence=fence)

@@ -26,9 +26,9 @@ def may_still_come(age_seconds: float) -> bool:
     return age_seconds <= COME_SECONDS
 
 
-def is_closed(age_seconds: float, late_seconds: float = LATE_SECONDS) -> bool:
+def is_closed(age_seconds: float) -> bool:
     """Whether nobody need look for it any more."""
-    return age_seconds > late_seconds
+    return age_seconds > LATE_SECONDS
 
 
 def came(

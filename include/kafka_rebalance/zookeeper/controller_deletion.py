@@ -134,9 +134,9 @@ def _not_elected(why: str) -> WriteError:
     )
 
 
-# To cancel below 2.4, both deletions and the request for the original lists are one transaction. It succeeds only if the
-# request, the controller's epoch, and each partition's list and in-sync replicas are as they were read. So the request
-# is never gone while the controller is still there, and no other request can come in between.
+# To cancel below 2.4, both deletions and the request for the original lists are one transaction. It succeeds only if
+# the request, the controller's epoch, and each partition's list and in-sync replicas are as they were read. So the
+# request is never gone while the controller is still there, and no other request can come in between.
 
 
 def ask_for_original_lists(

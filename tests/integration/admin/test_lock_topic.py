@@ -15,6 +15,7 @@ from kafka.admin import NewTopic
 
 from kafka_rebalance.admin import lock_topic
 from kafka_rebalance.admin.cluster_lock import TopicLock
+from kafka_rebalance.admin.configs import TOPIC, alter_configs, set_or_delete
 from kafka_rebalance.admin.first_contact import librdkafka_settings
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, LockHeldError, LockLostError
@@ -137,11 +138,8 @@ def test_a_topic_of_the_wrong_shape_is_mended_when_it_is_opened(
 def test_a_topic_that_loses_its_configs_gets_them_again(cluster: LocalCluster, opened: Callable[[], TopicLock]) -> None:
     opened().acquire(ONE)
     with open_wire(KafkaConnection(cluster.bootstrap_servers)) as wire:
-        resource = lock_topic.IncrementalAlterConfigsRequest.AlterConfigsResource
         changed = {"retention.ms": "86400000", "min.insync.replicas": "1"}
-        ops = [resource.AlterableConfig(name=key, config_operation=0, value=value) for key, value in changed.items()]
-        asked = resource(resource_type=2, resource_name=LOCK_TOPIC, configs=ops)
-        wire.read(lock_topic.IncrementalAlterConfigsRequest(resources=[asked], validate_only=False))
+        wire.read(alter_configs(TOPIC, {LOCK_TOPIC: [set_or_delete(*config) for config in changed.items()]}))
     opened().raise_held(ONE)
     assert ASKED.items() <= configs(cluster, LOCK_TOPIC).items()
 
