@@ -24,7 +24,7 @@ from kafka_rebalance.admin.configs import (
 )
 from kafka_rebalance.admin.quorum import read_fresh
 from kafka_rebalance.admin.reassignments import request_moves
-from kafka_rebalance.admin.topic_changes import new_topic
+from kafka_rebalance.admin.topic_writes import new_topic
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, UNKNOWN_TOPIC, Wire, check_read, error_in_words, metadata_of
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.kafka.assignment import assign_replicas

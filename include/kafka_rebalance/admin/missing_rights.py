@@ -10,7 +10,7 @@ from kafka.protocol.metadata import MetadataRequest
 
 from kafka_rebalance.admin.cluster_view import read_topic_names
 from kafka_rebalance.admin.lock_topic import who_coordinates_transactions
-from kafka_rebalance.admin.topic_changes import new_topic
+from kafka_rebalance.admin.topic_writes import new_topic
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire
 from kafka_rebalance.errors import ReadError, WriteDeniedError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, TRANSACTION_TOPIC, TRANSACTIONAL_ID

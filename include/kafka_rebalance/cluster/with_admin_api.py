@@ -14,11 +14,12 @@ from contextlib import suppress
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from kafka_rebalance.admin import cluster_view, configs, log_dirs, missing_rights, reassignments, topic_changes
+from kafka_rebalance.admin import cluster_view, configs, log_dirs, missing_rights, reassignments
 from kafka_rebalance.admin.cluster_lock import TopicLock
 from kafka_rebalance.admin.cluster_view import read_live, read_moves, read_topic_names
 from kafka_rebalance.admin.log_dirs import read_log_dirs
 from kafka_rebalance.admin.quorum import check_quorum_stable
+from kafka_rebalance.admin.topic_writes import AdminApiTopics
 from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.cluster import announced_requests
 from kafka_rebalance.cluster.protocols import Stopped
@@ -33,12 +34,10 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.kafka.topics import KafkasOwn
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import AnyView, BatchView, ClusterView, SettledController, entity_of
-from kafka_rebalance.model.cluster_writes import Outcome
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
-from kafka_rebalance.model.topic_change import Created, Deletion, TopicChange
 from kafka_rebalance.moves.announcement_age import LATE_SECONDS, SEND_SECONDS
 
 log = logging.getLogger(__name__)
@@ -332,34 +331,3 @@ class AdminApiCluster:
 
     def _live(self) -> frozenset[int]:
         return read_live(self._wire)
-
-
-class AdminApiTopics:
-    """See `TopicWriter`."""
-
-    def __init__(self, wire: Wire, bound: Callable[[Fence, str], float]) -> None:
-        """`bound`: see `AdminApiCluster._bound`."""
-        self._wire = wire
-        self._bound = bound
-
-    def check_accepted(self, change: TopicChange) -> None:
-        topic_changes.check_accepted(self._wire, change)
-
-    def create(self, change: TopicChange, registered: Collection[int]) -> Created:
-        return Created(topic_changes.create_topic(self._wire, change, registered))
-
-    def expand(self, change: TopicChange, registered: Collection[int], fence: Fence) -> None:
-        bound = partial(self._bound, fence, f"Topic {change.topic} was not expanded")
-        topic_changes.expand_topic(self._wire, change, registered, bound=bound)
-
-    def set_configs(self, change: TopicChange) -> None:
-        topic_changes.change_configs(self._wire, change)
-
-    def delete(self, change: TopicChange, fence: Fence) -> Outcome:
-        bound = partial(self._bound, fence, f"Topic {change.topic} was not deleted")
-        return topic_changes.delete_topic(self._wire, change.topic, expected=change.existing, bound=bound)
-
-    def read_deletion(self, change: TopicChange) -> Deletion:
-        """Kafka tells nobody which topics it is about to delete: a topic is there, or it is not."""
-        left = topic_changes.topic_exists(self._wire, change.topic, change.existing)
-        return Deletion(marked=False, topic_left=left, config_left=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import socketserver
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from types import SimpleNamespace
@@ -15,7 +17,8 @@ import pytest
 from kafka.errors import KafkaConnectionError, RequestTimedOutError, TopicAuthorizationFailedError, UnknownBrokerIdError
 from kafka.protocol.admin import DeleteTopicsRequest
 
-from kafka_rebalance.admin import reassignments, topic_changes, wire
+from kafka_rebalance.admin import reassignments, wire
+from kafka_rebalance.admin.topic_writes import AdminApiTopics
 from kafka_rebalance.admin.wire import Wire, check_read
 from kafka_rebalance.errors import (
     AuthenticationError,
@@ -29,10 +32,12 @@ from kafka_rebalance.kafka.topics import BY_NAME
 from kafka_rebalance.local_cluster.security.certificates import Authority
 from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, Outcome, noted
 from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.lock_owner import NO_FENCE
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 from kafka_rebalance.model.topic_change import TopicChange
 
 ORDERS = TopicIdentity(None, None, "4L6g3nShTAeMCtKaaX86sw")
+DELETED = TopicChange("delete", "orders", "cluster", None, identity=ORDERS)
 
 
 class Manager:
@@ -61,10 +66,13 @@ def wire_of(manager: Manager) -> Wire:
     return Wire(KafkaConnection("b1:9092"), client)
 
 
+def topics_of(manager: Manager) -> AdminApiTopics:
+    return AdminApiTopics(wire_of(manager), lambda *_: math.inf)
+
+
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(topic_changes, "_read", lambda *_: ({}, BY_NAME))  # what a deletion looks at before
 
 
 def test_a_read_is_repeated_after_the_client_has_looked_for_brokers_again() -> None:
@@ -106,14 +114,14 @@ def test_a_broker_that_never_answers_is_named() -> None:
 @pytest.fixture
 def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
     """The brokers call no topic internal. That look is a request too."""
-    monkeypatch.setattr(topic_changes, "_read", lambda wire, topic: ({}, BY_NAME))
+    monkeypatch.setattr(AdminApiTopics, "_read", lambda *_: ({}, BY_NAME))
 
 
 @pytest.mark.usefixtures("ordinary")
 def test_a_write_is_sent_once_and_its_unknown_outcome_is_told_and_noted() -> None:
     manager = Manager(KafkaConnectionError())
     with noted() as writes, pytest.raises(ReadError, match=r"the deletion of topic orders.*unknown.*looks first"):
-        topic_changes.delete_topic(wire_of(manager), "orders", expected=ORDERS)
+        topics_of(manager).delete(DELETED, NO_FENCE)
     assert len(manager.sent) == 1
     assert writes == [ClusterWrite(Kind.DELETION, "orders", is_certain=False)]
 
@@ -126,8 +134,8 @@ def answer_to_deletion(code: int, text: str | None = None) -> Any:
 def test_a_deletion_names_the_id_alone_and_a_topic_that_is_gone_is_deleted() -> None:
     manager = Manager(answer_to_deletion(0), answer_to_deletion(100))
     with noted() as writes:
-        assert topic_changes.delete_topic(wire_of(manager), "orders", expected=ORDERS) is Outcome.CREATED
-        assert topic_changes.delete_topic(wire_of(manager), "orders", expected=ORDERS) is Outcome.ALREADY_THERE
+        assert topics_of(manager).delete(DELETED, NO_FENCE) is Outcome.CREATED
+        assert topics_of(manager).delete(DELETED, NO_FENCE) is Outcome.ALREADY_THERE
     assert writes == [ClusterWrite(Kind.DELETION, "orders")]
     request, _ = manager.sent[0]
     assert isinstance(request, DeleteTopicsRequest)
@@ -138,7 +146,7 @@ def test_a_deletion_names_the_id_alone_and_a_topic_that_is_gone_is_deleted() -> 
 def test_a_topic_without_an_id_is_not_deleted() -> None:
     manager = Manager(answer_to_deletion(0))
     with pytest.raises(WriteError, match="does not have its id"):
-        topic_changes.delete_topic(wire_of(manager), "orders", expected=TopicIdentity(None, None))
+        topics_of(manager).delete(replace(DELETED, identity=TopicIdentity(None, None)), NO_FENCE)
     assert manager.sent == []
 
 
@@ -156,7 +164,7 @@ def test_what_kafka_refuses_is_told_in_its_own_words(code: int, kind: type[Excep
     manager = Manager(SimpleNamespace(topics=[told]))
     change = TopicChange("create", "Orders", "cluster", None, {0: (1, 2)}, config_changes={"retention.ms": "a week"})
     with pytest.raises(kind, match=said):
-        topic_changes.check_accepted(wire_of(manager), change)
+        topics_of(manager).check_accepted(change)
     request, _ = manager.sent[0]
     assert request.validate_only is True
 
@@ -167,7 +175,7 @@ def test_an_answer_that_does_not_say_what_became_of_a_write_is_no_refusal(code: 
     """A controller may carry a request out whose answer says that its time is over."""
     manager = Manager(answer_to_deletion(code))
     with pytest.raises(ReadError, match=r"Kafka did not confirm the deletion of topic orders .*unknown.*looks first"):
-        topic_changes.delete_topic(wire_of(manager), "orders", expected=ORDERS)
+        topics_of(manager).delete(DELETED, NO_FENCE)
 
 
 def test_an_answer_without_permission_names_it() -> None:
@@ -181,18 +189,19 @@ def test_an_answer_without_permission_names_it() -> None:
 
 @pytest.mark.parametrize("what", ["delete", "expand", "elect"])
 def test_what_a_fence_stops_is_not_sent(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    def risen() -> float:
+    def risen(*_: object) -> float:
         raise LockLostError("the fence has risen")
 
     manager = Manager(answer_to_deletion(0))
     there = {0: SimpleNamespace(replicas=(1, 2), topic_id=ORDERS.topic_id, in_motion=False)}
-    monkeypatch.setattr(topic_changes, "_read", lambda *_: (there, BY_NAME))
+    monkeypatch.setattr(AdminApiTopics, "_read", lambda *_: (there, BY_NAME))
     change = TopicChange("alter", "orders", "cluster", None, {1: (1, 2)}, 1, 2, identity=ORDERS)
     opened = wire_of(manager)
-    act = {
-        "delete": lambda: topic_changes.delete_topic(opened, "orders", expected=ORDERS, bound=risen),
+    topics = AdminApiTopics(opened, risen)
+    act: Callable[[], object] = {
+        "delete": lambda: topics.delete(DELETED, NO_FENCE),
         "elect": lambda: reassignments.elect_leaders(opened, [TopicPartition("orders", 0)], bound=risen),
-        "expand": lambda: topic_changes.expand_topic(opened, change, [1, 2], bound=risen),
+        "expand": lambda: topics.expand(change, [1, 2], NO_FENCE),
     }[what]
     with pytest.raises(LockLostError, match="the fence has risen"):
         act()
