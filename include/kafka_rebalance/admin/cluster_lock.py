@@ -15,7 +15,6 @@ import base64
 import binascii
 import hashlib
 import json
-import logging
 import random
 import time
 import uuid
@@ -31,8 +30,7 @@ from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.record import MemoryRecords
 
-from kafka_rebalance.admin.clients import ANOTHER_SECONDS, reason_of
-from kafka_rebalance.admin.first_contact import check_enters, librdkafka_settings, refused
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS, QUIET, check_enters, librdkafka_settings, reason_of, refused
 from kafka_rebalance.admin.lock_topic import add_replicas, find_leader, make_topics
 from kafka_rebalance.admin.missing_rights import with_all_missing
 from kafka_rebalance.admin.wire import NOT_AUTHORIZED, Wire, check_read
@@ -60,8 +58,6 @@ from kafka_rebalance.model.lock_owner import (
 )
 from kafka_rebalance.model.partition import TopicPartition
 
-_quiet = logging.getLogger("kafka_rebalance.librdkafka")  # the errors of its calls say what matters
-_quiet.setLevel(logging.CRITICAL + 1)
 _GIVE_UP_SECONDS = 60.0
 _ANSWER_SECONDS = 20.0
 _LOOK_SECONDS = 2.0
@@ -474,7 +470,7 @@ class TransactionLog:
                 "linger.ms": 0,
                 "error_cb": lambda error: said.update({error.code(): error.str()}),
             },
-            logger=_quiet,
+            logger=QUIET,
         )
         _connect(self._kafka, producer, said)
         producer.init_transactions(_ANSWER_SECONDS)

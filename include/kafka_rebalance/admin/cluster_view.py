@@ -20,8 +20,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
-from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS
-from kafka_rebalance.admin.first_contact import describe_cluster
+from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS, describe_cluster
 from kafka_rebalance.admin.quorum import Quorum, find_quorum, read_fresh
 from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, UNKNOWN_TOPIC, Wire, check_read, metadata_of, open_wire
 from kafka_rebalance.errors import ReadError

@@ -31,11 +31,12 @@ from kafka_rebalance.admin.clients import (
     NotSentError,
     ThrottledError,
     TooLateError,
+    check_certificates,
     held_back,
     open_kafka_python,
+    refused,
     unreachable,
 )
-from kafka_rebalance.admin.first_contact import check_certificates, refused
 from kafka_rebalance.errors import (
     AuthenticationError,
     LockLostError,

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin import first_contact
+from kafka_rebalance.admin import clients
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.configs import read_broker_configs, read_cannot_cordon, read_topic_configs
 from kafka_rebalance.admin.wire import open_wire
@@ -166,7 +166,7 @@ def test_a_check_says_that_a_run_has_a_policy_and_plans_as_it_does_if_it_is_give
 
 
 def test_a_cluster_that_is_not_there_is_an_error_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_contact, "FIRST_SECONDS", 1.0)
+    monkeypatch.setattr(clients, "FIRST_SECONDS", 1.0)
     done = run("check", "--bootstrap-servers", "127.0.0.1:1", "--out", str(tmp_path))
     assert done.exit_code == 2
     assert "ReadError" in done.stderr

@@ -14,9 +14,9 @@ from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 
 from kafka_rebalance.admin import lock_topic
+from kafka_rebalance.admin.clients import librdkafka_settings
 from kafka_rebalance.admin.cluster_lock import TopicLock
 from kafka_rebalance.admin.configs import TOPIC, alter_configs, set_or_delete
-from kafka_rebalance.admin.first_contact import librdkafka_settings
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, LockHeldError, LockLostError
 from kafka_rebalance.kafka.topics import LOCK_TOPIC, OFFSETS_TOPIC, TRANSACTION_TOPIC

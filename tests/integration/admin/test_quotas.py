@@ -10,7 +10,7 @@ import pytest
 from kafka import KafkaAdminClient
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClusterRequest
 
-from kafka_rebalance.admin.first_contact import CLIENT_ID
+from kafka_rebalance.admin.clients import CLIENT_ID
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.local_cluster import LocalCluster

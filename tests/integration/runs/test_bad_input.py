@@ -153,7 +153,7 @@ def test_a_zookeeper_that_is_away(snapshot: Callable[..., str], monkeypatch: pyt
 
 
 def test_brokers_that_are_away(snapshot: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_rebalance.admin.first_contact.FIRST_SECONDS", 1.0)
+    monkeypatch.setattr("kafka_rebalance.admin.clients.FIRST_SECONDS", 1.0)
     text = snapshot(extra={"bootstrap_servers": f"127.0.0.1:{free_port()}"})
     assert "cannot be read (" in text
     assert "Connection refused" in text

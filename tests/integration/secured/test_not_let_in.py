@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.admin import first_contact
+from kafka_rebalance.admin import clients
 from kafka_rebalance.admin.cluster_view import read_cluster_id
 from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.errors import AuthenticationError, ReadError
@@ -37,8 +37,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredCluster
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of servers that may yet come up, a task waits ten seconds for the first answer."""
-    assert max(first_contact.FIRST_SECONDS, client.REFUSED_SECONDS) < SECONDS
-    monkeypatch.setattr(first_contact, "FIRST_SECONDS", BRIEF_SECONDS)
+    assert max(clients.FIRST_SECONDS, client.REFUSED_SECONDS) < SECONDS
+    monkeypatch.setattr(clients, "FIRST_SECONDS", BRIEF_SECONDS)
     monkeypatch.setattr(client, "REFUSED_SECONDS", BRIEF_SECONDS)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from kafka_rebalance.admin import first_contact
+from kafka_rebalance.admin import clients
 from kafka_rebalance.errors import AuthenticationError
 from kafka_rebalance.model.connection import ClusterConnection, cluster_connection
 from kafka_rebalance.run.watch_batch import BatchSeen, Watcher, look_with_new_connection
@@ -66,8 +66,8 @@ def test_a_follower_takes_the_new_password_and_waits_while_there_is_none(
     secured: SecuredCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[str] = []
-    describe = first_contact.describe_cluster
-    monkeypatch.setattr(first_contact, "describe_cluster", lambda kafka: tried.append("login") or describe(kafka))
+    describe = clients.describe_cluster
+    monkeypatch.setattr(clients, "describe_cluster", lambda kafka: tried.append("login") or describe(kafka))
     old, new = connection_of(secured, PASSWORD), connection_of(secured, ROTATED)
     looker = Looker(old)
     look_with_new_connection(looker, time.time(), log, lambda: old)
@@ -97,15 +97,15 @@ def test_a_follower_takes_the_new_password_and_waits_while_there_is_none(
 def test_a_login_that_was_refused_is_tried_again_after_a_rest(
     secured: SecuredCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(first_contact, "_REST_SECONDS", 0.0)
+    monkeypatch.setattr(clients, "_REST_SECONDS", 0.0)
     wrong = connection_of(secured, "not-yet").kafka
     with pytest.raises(AuthenticationError):
-        first_contact.check_enters(wrong)
+        clients.check_enters(wrong)
     rotate(secured, "not-yet")
     give_up = time.monotonic() + 30
     while True:
         try:
-            first_contact.check_enters(wrong)
+            clients.check_enters(wrong)
             break
         except AuthenticationError:
             assert time.monotonic() < give_up

@@ -17,8 +17,13 @@ from kafka import KafkaAdminClient
 from kafka.errors import KafkaTimeoutError, NodeNotReadyError
 
 from kafka_rebalance.admin import clients
-from kafka_rebalance.admin.clients import open_admin, open_kafka_python
-from kafka_rebalance.admin.first_contact import kafka_python_settings, librdkafka_settings, tls_context
+from kafka_rebalance.admin.clients import (
+    kafka_python_settings,
+    librdkafka_settings,
+    open_admin,
+    open_kafka_python,
+    tls_context,
+)
 from kafka_rebalance.errors import ConnectionSettingsError, ReadError
 from kafka_rebalance.local_cluster.security.certificates import Authority
 from kafka_rebalance.model.connection import HOST_CHECK, KafkaConnection

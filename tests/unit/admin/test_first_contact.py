@@ -20,9 +20,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
 
-from kafka_rebalance.admin import first_contact
+from kafka_rebalance.admin import clients
+from kafka_rebalance.admin.clients import check_enters
 from kafka_rebalance.admin.cluster_view import read_cluster_id
-from kafka_rebalance.admin.first_contact import check_enters
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 
@@ -118,7 +118,7 @@ def use(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def new_admin(kafka: KafkaConnection, **more: Any) -> Any:
         return client
 
-    monkeypatch.setattr(first_contact, "new_admin", new_admin)
+    monkeypatch.setattr(clients, "new_admin", new_admin)
 
 
 def test_a_broker_that_the_client_drops_while_it_asks_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_a_broker_that_the_client_drops_while_it_asks_is_asked_again(monkeypatch
 
 def test_what_the_last_answer_said_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     use(Client(KafkaError(KafkaError._DESTROY_BROKER)), monkeypatch)
-    monkeypatch.setattr(first_contact, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(clients, "FIRST_SECONDS", 0.01)
     with pytest.raises(ReadError, match=r"first-contact:9092 cannot be read \(.*Broker handle destroyed"):
         check_enters(KAFKA, again=True)
 
@@ -139,7 +139,7 @@ def test_what_the_last_answer_said_is_told(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_listener_without_tls_is_told_whatever_librdkafka_says_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine it tells only that the connection was closed."""
     use(Client(KafkaError(KafkaError._TRANSPORT), KafkaError(KafkaError._ALL_BROKERS_DOWN)), monkeypatch)
-    monkeypatch.setattr(first_contact, "FIRST_SECONDS", 1.0)
+    monkeypatch.setattr(clients, "FIRST_SECONDS", 1.0)
     with closing_listener() as address, pytest.raises(ReadError, match=f"{address} ends the TLS handshake: its liste"):
         check_enters(KafkaConnection(address, {"security.protocol": "SSL"}), again=True)
 
@@ -163,6 +163,6 @@ def test_a_cluster_whose_controller_is_not_elected_yet_is_asked_until_it_is(
     knows_itself: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real client asks once or twice, then not again."""
-    monkeypatch.setattr(first_contact, "_ANOTHER_SECONDS", 0.2)
+    monkeypatch.setattr(clients, "_NEXT_CLIENT_SECONDS", 0.2)
     with starting_broker(lambda asked: (True, 1) if asked > 2 else (knows_itself, -1)) as address:
         assert read_cluster_id(KafkaConnection(address)) == CLUSTER_ID

@@ -11,7 +11,7 @@ import pytest
 from kafka.errors import IncompatibleBrokerVersion
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
-from kafka_rebalance.admin import first_contact, groups
+from kafka_rebalance.admin import clients, groups
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumer_groups import GroupMember, TopicGroups
@@ -481,6 +481,6 @@ def test_one_group_that_cannot_be_read_leaves_none_of_the_offsets(answering: Any
 
 
 def test_brokers_that_do_not_answer_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_contact, "FIRST_SECONDS", 0.2)
+    monkeypatch.setattr(clients, "FIRST_SECONDS", 0.2)
     with pytest.raises(ReadError, match=r"127\.0\.0\.1:1 "):
         groups.read_groups(KafkaConnection("127.0.0.1:1"), "t", [0])
