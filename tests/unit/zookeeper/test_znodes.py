@@ -90,7 +90,8 @@ def test_later_registrations_and_unknown_keys_are_read_like_the_newest(version: 
 
 
 def test_a_registration_with_rack_null_has_no_rack() -> None:
-    assert decode_broker(7, as_json({**BROKER_V4, "rack": None})).rack is None
+    broker = decode_broker(7, as_json({**BROKER_V4, "rack": None}))
+    assert (broker.rack, broker.czxid) == (None, None)
 
 
 def test_partition_keys_are_sorted_as_numbers_and_replica_order_is_kept() -> None:
@@ -104,6 +105,26 @@ def test_a_topic_of_version_2_or_3_says_what_is_in_motion() -> None:
     document |= {"adding_replicas": {"0": [3, 4]}, "removing_replicas": {"0": [1, 2]}}
     topic = decode_topic(as_json(document))
     assert (topic.adding, topic.removing, topic.topic_id) == ({0: (3, 4)}, {0: (1, 2)}, "AAAAAAAAAAAAAAAAAAAAAA")
+
+
+@pytest.mark.parametrize(
+    ("told", "marks"),
+    [
+        ({"version": 1}, False),
+        ({"version": 1, "adding_replicas": {}}, True),
+        ({"version": 1, "removing_replicas": {}}, True),
+        ({"version": 3, "adding_replicas": {}, "removing_replicas": {}}, True),
+    ],
+)
+def test_either_list_of_a_topic_shows_that_its_controller_marks_moves(told: dict[str, Any], marks: bool) -> None:
+    assert decode_topic(as_json({"partitions": {"0": [1]}, **told})).marks_moves is marks
+
+
+def test_the_greatest_ids_and_ports_of_kafka_are_read() -> None:
+    most = 2**31 - 1
+    assert decode_topic(as_json({"partitions": {str(most): [0, most]}})).partitions == {most: (0, most)}
+    assert decode_broker(7, as_json({**BROKER_V1, "port": 65_535})).endpoints == (Endpoint("h", 65_535),)
+    assert decode_broker(7, as_json({**BROKER_V4, "endpoints": ["A://h:65535"]})).endpoints == (Endpoint("h", 65_535),)
 
 
 def test_damage_that_kafka_itself_stores_stays_readable() -> None:
@@ -129,8 +150,23 @@ def test_a_controller_of_version_2_carries_the_kraft_epoch(extra: Any, kraft_epo
     assert controller.kraft_epoch == kraft_epoch
 
 
+@pytest.mark.parametrize(
+    ("told", "since_ms"),
+    [({}, None), ({"timestamp": None}, None), ({"timestamp": 0}, 0), ({"timestamp": "0"}, 0)]
+    + [({"timestamp": value}, 2**63 - 1) for value in (2**63 - 1, "9223372036854775807")],
+)
+def test_a_controllers_time_is_a_text_or_a_number_or_absent(told: dict[str, Any], since_ms: int | None) -> None:
+    assert decode_controller(as_json({"brokerid": 0, **told}), 1).since_ms == since_ms
+
+
+def test_minus_one_is_no_controller_and_no_kraft_epoch() -> None:
+    for told in ({}, {"kraftControllerEpoch": None}, {"kraftControllerEpoch": -1}):
+        controller = decode_controller(as_json({"brokerid": -1, **told}), 1)
+        assert (controller.broker, controller.kraft_epoch) == (-1, -1)
+
+
 def test_the_controller_epoch_is_plain_text() -> None:
-    assert decode_controller_epoch(b"17") == 17
+    assert [decode_controller_epoch(text) for text in (b"0", b"17", b"2147483647")] == [0, 17, 2**31 - 1]
 
 
 def test_the_cluster_id_has_a_version_that_is_a_text() -> None:
@@ -149,42 +185,94 @@ def test_an_entity_without_content_has_no_config() -> None:
 # --- what is refused ---
 
 
+TOPIC, STATE_OF_3 = "/brokers/topics/orders", "/brokers/topics/orders/partitions/3/state"
+CONTROLLER = {"version": 1, "brokerid": 0, "timestamp": "1529210278988"}
+
+
 @pytest.mark.parametrize(
-    ("path", "document", "said"),
+    ("path", "document", "wrong"),
     [
-        ("/brokers/topics/orders", {"version": 1, "partitions": {"0": ["1", 2]}}, "must be a JSON integer, not '1'"),
-        ("/brokers/topics/orders", {"version": 1, "partitions": {"0": [1.0]}}, "must be a JSON integer, not 1.0"),
-        ("/brokers/topics/orders", {"version": 1, "partitions": {"0": [True]}}, "not True"),
-        ("/brokers/topics/orders", {"version": 1, "partitions": {"0": [-1]}}, "from 0"),
-        ("/brokers/topics/orders", {"version": 1, "partitions": {"00": [1]}}, "'00', which is not a partition id"),
-        ("/brokers/topics/orders", {"version": 1, "partitions": {"١": [1]}}, "not a partition id"),
-        ("/brokers/topics/orders", {"version": 0, "partitions": {}}, "version"),
-        ("/brokers/topics/orders", {"version": 1}, "partitions must be a JSON object, not None"),
-        ("/brokers/topics/orders", {"partitions": {}, "adding_replicas": []}, "adding_replicas"),
-        ("/brokers/ids/7", {"host": "h", "port": 1}, "version"),
-        ("/brokers/ids/7", {**BROKER_V4, "endpoints": ["nonsense"]}, "LISTENER://host:port"),
-        ("/brokers/ids/7", {**BROKER_V1, "port": 70_000}, "at most 65535"),
-        ("/brokers/ids/7", {**BROKER_V4, "rack": 3}, "rack"),
-        ("/brokers/topics/orders/partitions/3/state", {**STATE, "isr": ["1"]}, "isr"),
-        ("/brokers/topics/orders/partitions/3/state", {**STATE, "leader": None}, "leader"),
-        ("/controller", {"version": 1, "brokerid": "0"}, "brokerid"),
+        (TOPIC, {"partitions": {"0": ["1", 2]}}, "each broker id of partitions[0] must be a JSON integer, not '1'"),
+        (TOPIC, {"partitions": {"0": [1.0]}}, "each broker id of partitions[0] must be a JSON integer, not 1.0"),
+        (TOPIC, {"partitions": {"0": [True]}}, "each broker id of partitions[0] must be a JSON integer, not True"),
+        (TOPIC, {"partitions": {"0": [-1]}}, "each broker id of partitions[0] must be from 0 to 2147483647"),
+        (TOPIC, {"partitions": {"0": [2**31]}}, "each broker id of partitions[0] must be from 0 to 2147483647"),
+        (TOPIC, {"partitions": {"00": [1]}}, "partitions has the key '00', which is not a partition id"),
+        (TOPIC, {"partitions": {"2147483648": [1]}}, "partitions has the key '2147483648', which is not a parti"),
+        (TOPIC, {"partitions": {"١": [1]}}, "partitions has the key '١', which is not a partition id"),
+        (TOPIC, {"version": 0, "partitions": {}}, "version must be from 1"),
+        (TOPIC, {"version": 1}, "partitions must be a JSON object, not None"),
+        (TOPIC, {"partitions": {}, "adding_replicas": []}, "adding_replicas must be a JSON object"),
+        (TOPIC, {"partitions": {}, "removing_replicas": []}, "removing_replicas must be a JSON object"),
+        (TOPIC, {"partitions": {}, "topic_id": 7}, "topic_id must be a text"),
+        ("/brokers/ids/7", {"host": "h", "port": 1}, "version must be a JSON integer, not None"),
+        ("/brokers/ids/7", {**BROKER_V4, "endpoints": "nonsense"}, "endpoints must be a list"),
+        ("/brokers/ids/7", {**BROKER_V4, "endpoints": [9092]}, "an endpoint must read LISTENER://host:port"),
+        ("/brokers/ids/7", {**BROKER_V4, "endpoints": ["nonsense"]}, "an endpoint must read LISTENER://host:port"),
+        ("/brokers/ids/7", {**BROKER_V4, "endpoints": ["A://h:65536"]}, "port must be at most 65535, not 65536"),
+        ("/brokers/ids/7", {**BROKER_V1, "port": 65_536}, "port must be at most 65535, not 65536"),
+        ("/brokers/ids/7", {**BROKER_V1, "port": None}, "port must be a JSON integer"),
+        ("/brokers/ids/7", {**BROKER_V1, "host": None}, "host must be a text"),
+        ("/brokers/ids/7", {**BROKER_V4, "rack": 3}, "rack must be a text"),
+        (STATE_OF_3, {**STATE, "isr": ["1"]}, "each broker id of isr must be a JSON integer"),
+        (STATE_OF_3, {**STATE, "leader": None}, "leader must be a JSON integer"),
+        (STATE_OF_3, {**STATE, "leader": -3}, "leader must be from -2"),
+        (STATE_OF_3, {**STATE, "leader_epoch": -1}, "leader_epoch must be from 0"),
+        ("/controller", {**CONTROLLER, "brokerid": "0"}, "brokerid must be a JSON integer"),
+        ("/controller", {**CONTROLLER, "brokerid": -2}, "brokerid must be from -1"),
+        ("/controller", {**CONTROLLER, "kraftControllerEpoch": -2}, "kraftControllerEpoch must be from -1"),
+        ("/controller", {**CONTROLLER, "timestamp": -1}, "timestamp must be a text of milliseconds"),
+        ("/controller", {**CONTROLLER, "timestamp": 2**63}, "timestamp must be a text of milliseconds"),
+        ("/controller", {**CONTROLLER, "timestamp": True}, "timestamp must be a text of milliseconds"),
+        ("/controller", {**CONTROLLER, "timestamp": "07"}, "timestamp must be a text of milliseconds"),
         ("/admin/reassign_partitions", {"version": 1}, "partitions must be a list"),
-        ("/admin/reassign_partitions", {"partitions": [{"topic": "t", "partition": 0}]}, "replicas of t-0"),
+        ("/admin/reassign_partitions", {"partitions": [{"topic": "t", "partition": 0}]}, "replicas of t-0 must be"),
         (
             "/admin/reassign_partitions",
             {"partitions": [{"topic": "a/b", "partition": 0, "replicas": []}]},
-            "topic name",
+            "topic must be a topic name, not 'a/b'",
         ),
-        ("/admin/preferred_replica_election", {"partitions": [{"topic": "t", "partition": "0"}]}, "partition of t"),
-        ("/config/topics/orders", {"version": 1, "config": {"retention.ms": 5}}, "'retention.ms' is not"),
+        (
+            "/admin/preferred_replica_election",
+            {"partitions": [{"topic": "t", "partition": "0"}]},
+            "partition of t must",
+        ),
+        ("/config/topics/orders", {"config": {"retention.ms": 5}}, "every value must be a text; 'retention.ms' is not"),
+        ("/config/topics/orders", {"config": ["retention.ms"]}, "config must be a JSON object"),
         ("/cluster/id", {"version": "1", "id": 5}, "id must be a text"),
+        ("/cluster/id", {"version": "1", "id": ""}, "id must be a text"),
     ],
 )
-def test_a_corrupt_znode_is_named_with_what_is_wrong(path: str, document: Any, said: str) -> None:
+def test_a_corrupt_znode_is_named_with_what_is_wrong(path: str, document: Any, wrong: str) -> None:
     with pytest.raises(CorruptZnodeError) as corrupt:
         DECODERS[path](as_json(document))
-    assert str(corrupt.value).startswith(f"{path}: ")
-    assert said in str(corrupt.value)
+    assert str(corrupt.value).startswith(f"{path}: {wrong}")
+
+
+@pytest.mark.parametrize("epoch", [b"-1", b"1.0", b" 1", b"2147483648", b"0x1"])
+def test_a_controller_epoch_that_is_no_number_of_kafkas_is_corrupt(epoch: bytes) -> None:
+    with pytest.raises(CorruptZnodeError, match=r"^/controller_epoch: "):
+        decode_controller_epoch(epoch)
+
+
+def test_without_the_name_of_its_topic_or_entity_a_corrupt_znode_is_named_by_its_kind() -> None:
+    for decode, path in (
+        (decode_topic, "/brokers/topics/TOPIC"),
+        (decode_partition_state, "/brokers/topics/TOPIC/partitions/0/state"),
+        (decode_config, "/config/ENTITY"),
+    ):
+        with pytest.raises(CorruptZnodeError, match=f"^{path}: "):
+            decode(b"[]")
+
+
+def test_of_many_wrong_configs_the_first_five_are_named() -> None:
+    with pytest.raises(CorruptZnodeError, match="'a', 'b', 'c', 'd', 'e' is not"):
+        decode_config(as_json({"config": dict.fromkeys("fdbaec", 1) | {"right": "1"}}))
+
+
+def test_a_number_that_json_does_not_have_is_corrupt_wherever_it_is() -> None:
+    with pytest.raises(CorruptZnodeError, match="it is not JSON"):
+        decode_cluster_id(b'{"id":"abc","later":NaN}')
 
 
 @pytest.mark.parametrize(
