@@ -42,8 +42,8 @@ def dag_policy(dag):
 if "scheduler" in sys.argv:
     import confluent_kafka.admin, kafka.admin, kazoo.client, numpy, pyarrow.parquet
     from kafka_rebalance.rebalance import report, request_batch
-    from kafka_rebalance.run import cluster_rows
-    from kafka_rebalance.segments import run_audits
+    from kafka_rebalance.run import snapshot_rows
+    from kafka_rebalance.segments import audit_io
     from kafka_rebalance.throttle import hold_throttle, release_throttle
     from kafka_rebalance.workflow import triggers
 """

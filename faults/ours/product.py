@@ -43,8 +43,8 @@ from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.request import offered_digests, stopped_candidates
 from kafka_rebalance.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.rebalance.verify import record, verify
-from kafka_rebalance.run import cluster_rows, ledger
-from kafka_rebalance.segments import run_audits
+from kafka_rebalance.run import ledger, snapshot_rows
+from kafka_rebalance.segments import audit_io
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow import triggers  # noqa: F401
@@ -174,14 +174,14 @@ def approve_plan(state: State) -> dict[str, Any]:
     """
     xcom: dict[str, Any] = {}
     # Other tests look for election storms. Here that look would cost two seconds in each case.
-    cluster_rows.STORM_PAUSE_SECONDS = 0.1
+    snapshot_rows.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(take_snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     folder = Path(xcom["run_folder"])
     settings = read_settings(folder)
     planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings)
     report.write_reassignments(folder)
-    run_audits.write_audit(folder, None)
+    audit_io.write_audit(folder, None)
     proposals, digest = PROPOSALS_FILE.read_with_digest(folder)
     chosen = {
         "choice": "given",
@@ -195,7 +195,7 @@ def approve_plan(state: State) -> dict[str, Any]:
 def approve_log_dirs(state: State) -> dict[str, Any]:
     """Plans moves between log dirs and approves them; returns the decision."""
     xcom: dict[str, Any] = {}
-    cluster_rows.STORM_PAUSE_SECONDS = 0.1
+    snapshot_rows.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(plan_moves, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     planned = json_files.read_json(Path(xcom["run_folder"]), json_files.LOG_DIRS)

@@ -25,7 +25,7 @@ from kafka_rebalance.run.approved_plan import ApprovedPlan, ApprovedRequest, che
 from kafka_rebalance.run.check_result import Check, CheckName, check_passed, settled, write_checks
 from kafka_rebalance.run.checks_before_write import read_view_of
 from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.late_tasks import check_rest_will_run
+from kafka_rebalance.run.passed_over_tasks import check_rest_will_run
 from kafka_rebalance.run.replicas_in_place import check_placement
 from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.run.running_rebalance import asked_for, still_running

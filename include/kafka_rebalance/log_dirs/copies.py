@@ -43,7 +43,7 @@ from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.checks.cluster_ready import refuse
 from kafka_rebalance.run.checks_before_write import check_clock_for_window
 from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.late_tasks import check_rest_will_run
+from kafka_rebalance.run.passed_over_tasks import check_rest_will_run
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState

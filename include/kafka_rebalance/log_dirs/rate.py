@@ -25,7 +25,7 @@ from kafka_rebalance.run.checks.cluster_ready import refuse
 from kafka_rebalance.run.checks.drift import check_grown
 from kafka_rebalance.run.checks_before_write import check_clock_for_window, read_view_of
 from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.late_tasks import check_all_will_run, check_rest_will_run
+from kafka_rebalance.run.passed_over_tasks import check_all_will_run, check_rest_will_run
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.throttle.cluster_lease import ClusterLease

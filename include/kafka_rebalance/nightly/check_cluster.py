@@ -35,12 +35,12 @@ from kafka_rebalance.planning.tables import history
 from kafka_rebalance.planning.tables.history import DAYS, aggregated, in_worst_hour, read_topic_rates
 from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
 from kafka_rebalance.run import ledger, requester
-from kafka_rebalance.run.cluster_rows import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.ledger import metric_rows
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
-from kafka_rebalance.segments.run_audits import FINDINGS_KEPT, audit_rows, audit_snapshot
-from kafka_rebalance.segments.sound_settings import with_first_findings
+from kafka_rebalance.run.snapshot_rows import Snapshot, read_snapshot, write_topic_rates
+from kafka_rebalance.segments.audit import with_first_findings
+from kafka_rebalance.segments.audit_io import FINDINGS_KEPT, audit_rows, audit_snapshot
 
 log = logging.getLogger(__name__)
 

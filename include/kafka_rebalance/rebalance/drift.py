@@ -23,10 +23,10 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.approval_rules import DECISION_FILE, REJECT
 from kafka_rebalance.run.checks.cluster_ready import readiness_findings
 from kafka_rebalance.run.checks.drift import Baseline, Drift, MoveDrift, drifts, named_by_reason
-from kafka_rebalance.run.cluster_rows import SnapshotTables
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.read_in_time import Reads, TooManyReads
 from kafka_rebalance.run.run_folder import RunFolder
+from kafka_rebalance.run.snapshot_rows import SnapshotTables
 
 log = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ from kafka_rebalance.run import ledger
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.read_in_time import Reads
 from kafka_rebalance.run.run_folder import RunFolder, open_own_folder
-from kafka_rebalance.segments import run_audits
+from kafka_rebalance.segments import audit_io
 from kafka_rebalance.throttle import run_rates
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def render_report(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     deployment, run_id, connection_id = inputs.deployment, inputs.run.run_id, snapshot.connection_id
     if not is_there(folder / json_files.BATCHES):  # else people have approved these, and the run goes on with them
         found_by_plan = run_rates.measured(folder)
-        run_audits.write_audit(folder, found_by_plan.written)
+        audit_io.write_audit(folder, found_by_plan.written)
         ledger.write_estimate(deployment, folder, connection_id, run_id, clock.utc_now())
         earlier_proposals.write_rejection(deployment, folder, connection_id, run_id, clock.utc_now())
         offered = [candidate.name for candidate in proposals.candidates if candidate.status in OFFERED]

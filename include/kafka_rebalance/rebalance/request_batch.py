@@ -49,7 +49,7 @@ from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved, read_
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
 from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.late_tasks import check_rest_will_run
+from kafka_rebalance.run.passed_over_tasks import check_rest_will_run
 from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.run.running_rebalance import asked_for, gone_through
 from kafka_rebalance.run.stop_and_cancel_requests import read_control

@@ -42,7 +42,6 @@ from kafka_rebalance.rebalance.earlier_proposals import last_proposal, with_list
 from kafka_rebalance.run import ledger, running_rebalance
 from kafka_rebalance.run.approval_rules import REJECT, Requester
 from kafka_rebalance.run.checks.cluster_ready import automatic_elections, cruise_control, refuse
-from kafka_rebalance.run.cluster_rows import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.run.clusters import REBALANCE_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.ledger import metric_rows
@@ -55,6 +54,7 @@ from kafka_rebalance.run.requester import (
     read_requester,
 )
 from kafka_rebalance.run.run_folder import RunFolder, begin_run_folder, folder_of_run, newest_attempt
+from kafka_rebalance.run.snapshot_rows import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.throttle import run_rates
 from kafka_rebalance.throttle.cordon_leaving import cordon_of
 from kafka_rebalance.throttle.rates import AUTO

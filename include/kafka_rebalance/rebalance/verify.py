@@ -23,11 +23,11 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.moves.eta import paused_seconds, with_controller
 from kafka_rebalance.rebalance import batch_notes, report
 from kafka_rebalance.rebalance.elect_leaders import elect
-from kafka_rebalance.run import late_tasks, ledger
+from kafka_rebalance.run import ledger, passed_over_tasks
 from kafka_rebalance.run.approved_plan import ApprovedPlan, check_left_out, read_approved
 from kafka_rebalance.run.check_result import VERIFICATION_FILE, only_behind, summarise, write_checks
 from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.late_tasks import check_nothing_passed_over
+from kafka_rebalance.run.passed_over_tasks import check_nothing_passed_over
 from kafka_rebalance.run.replicas_in_place import (
     check_emptied,
     check_leaders,
@@ -35,7 +35,7 @@ from kafka_rebalance.run.replicas_in_place import (
     check_placement,
     check_same_topics,
 )
-from kafka_rebalance.segments.run_audits import check_segment_settings
+from kafka_rebalance.segments.audit_io import check_segment_settings
 from kafka_rebalance.throttle import throttle_in_force
 
 log = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ def record(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     ledger.append(inputs.deployment, "outcomes", plan.connection_id, inputs.run.run_id, _ended_at(plan), [row])
     report.write_report(plan.folder)
     if not row["verified"]:
-        if late_tasks.was_passed_over(inputs, "verify"):
+        if passed_over_tasks.was_passed_over(inputs, "verify"):
             raise VerificationError(
                 "Airflow did not run the task verify, so nobody has verified whether the run reached the approved end. "
                 "The ledger says that it is not verified. Clear verify with its downstream tasks."

@@ -30,7 +30,7 @@ from kafka_rebalance.run.approval_rules import (
     text_of,
 )
 from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.late_tasks import check_all_will_run
+from kafka_rebalance.run.passed_over_tasks import check_all_will_run
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import requester_of, with_own_request
 from kafka_rebalance.run.run_folder import (

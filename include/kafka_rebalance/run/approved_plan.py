@@ -26,7 +26,6 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.approval_rules import DECISION_FILE, Decision, ToldDecision, check_approval_fresh
 from kafka_rebalance.run.check_result import Check, CheckName
 from kafka_rebalance.run.checks.drift import MoveDrift
-from kafka_rebalance.run.cluster_rows import SnapshotTables, other_than_approved
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.run_folder import (
     RunFolder,
@@ -34,6 +33,7 @@ from kafka_rebalance.run.run_folder import (
     check_still_shown,
     open_own_folder,
 )
+from kafka_rebalance.run.snapshot_rows import SnapshotTables, other_than_approved
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,9 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.eta import DAYS_COUNTED, run_ratios
 from kafka_rebalance.planning.tables.history import SAMPLES_SCHEMA
 from kafka_rebalance.planning.tables.parquet_files import parquet_bytes, parquet_table
-from kafka_rebalance.run.cluster_rows import Snapshot, partition_of
 from kafka_rebalance.run.inputs import Deployment, SparkArguments, StepInputs
 from kafka_rebalance.run.run_folder import RunFolder, check_submitted, file_name
+from kafka_rebalance.run.snapshot_rows import Snapshot, partition_of
 
 log = logging.getLogger(__name__)
 

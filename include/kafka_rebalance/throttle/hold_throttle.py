@@ -22,12 +22,12 @@ from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.checks_before_write import check_before_write, check_clock_for_window, check_plan_within_policy
 from kafka_rebalance.run.clusters import JANITOR_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
-from kafka_rebalance.run.late_tasks import check_all_will_run
+from kafka_rebalance.run.passed_over_tasks import check_all_will_run
 from kafka_rebalance.run.run_folder import check_newest_attempt
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.run.running_rebalance import asked_for
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
-from kafka_rebalance.segments.run_audits import check_copies_safe
+from kafka_rebalance.segments.audit_io import check_copies_safe
 from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import check_in_force, desired_throttle, set_changes

@@ -23,7 +23,7 @@ from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.approved_plan import read_approved
 from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.run.late_tasks import check_rest_will_run
+from kafka_rebalance.run.passed_over_tasks import check_rest_will_run
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.cluster_lease import ClusterLease

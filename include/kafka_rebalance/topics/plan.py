@@ -25,11 +25,11 @@ from kafka_rebalance.model.settings import Settings, brokers_for
 from kafka_rebalance.model.topic_change import TopicChange
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
-from kafka_rebalance.run.cluster_rows import broker_rows, partition_rows
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.run.run_folder import RunFolder, begin_run_folder
+from kafka_rebalance.run.snapshot_rows import broker_rows, partition_rows
 from kafka_rebalance.topics import keys
 from kafka_rebalance.topics.forecast import (
     BrokerCost,

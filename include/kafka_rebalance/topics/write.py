@@ -24,7 +24,7 @@ from kafka_rebalance.run.approved_plan import ApprovedRequest, check_may_begin, 
 from kafka_rebalance.run.check_result import Check, check_passed, settled, write_checks
 from kafka_rebalance.run.checks_before_write import check_approved_cluster, shut_now
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
-from kafka_rebalance.run.late_tasks import check_all_will_run
+from kafka_rebalance.run.passed_over_tasks import check_all_will_run
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.topics.plan import failing_as_kafka_topics

@@ -58,7 +58,7 @@ def snapshot(
 ) -> Iterator[Callable[..., str]]:
     """Calls the snapshot task, which must refuse, and gives the error's text; the cluster must be as it was."""
     before = tree(zookeeper)
-    monkeypatch.setattr("kafka_rebalance.run.cluster_rows.STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("kafka_rebalance.run.snapshot_rows.STORM_PAUSE_SECONDS", 0.1)
 
     def attempt(
         *,

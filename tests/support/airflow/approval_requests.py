@@ -16,7 +16,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.run_folder import create_run_folder
-from kafka_rebalance.segments.run_audits import write_audit
+from kafka_rebalance.segments.audit_io import write_audit
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from support.documents.segment_configs import configs_document

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafka_rebalance.segments.audit import audit_cluster, audit_moves
 from kafka_rebalance.segments.open_files import files_now
-from kafka_rebalance.segments.sound_settings import audit_cluster, audit_moves
 from support.documents import report_samples as samples
 from support.documents.as_in_a_file import in_json
 from support.documents.segment_configs import configs, placed, reported

@@ -73,7 +73,7 @@ class ModelCluster:
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"kafka_rebalance.admin.offsets.{name}", _offsets(offset))
         monkeypatch.setattr("kafka_rebalance.admin.groups.read_committed_offsets", lambda *_: {})
-        for module in ("kafka_rebalance.admin.configs", "kafka_rebalance.segments.run_audits"):
+        for module in ("kafka_rebalance.admin.configs", "kafka_rebalance.segments.audit_io"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._effective)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
         monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time

@@ -59,7 +59,7 @@ def set_up_airflow(
     monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(given))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
-    monkeypatch.setattr("kafka_rebalance.run.cluster_rows.STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("kafka_rebalance.run.snapshot_rows.STORM_PAUSE_SECONDS", 0.1)
     (folder / "policies").mkdir(exist_ok=True)
     (folder / "policies" / f"{connection_id}.yaml").write_text(policy)
 

@@ -96,7 +96,7 @@ class SimulatedCluster:
         )
         self.may_list_reassignments = True
         monkeypatch.setattr("kafka_rebalance.admin.reassignments.read_reassignments", self._reassignments)
-        for module in ("kafka_rebalance.admin.configs", "kafka_rebalance.segments.run_audits"):
+        for module in ("kafka_rebalance.admin.configs", "kafka_rebalance.segments.audit_io"):
             monkeypatch.setattr(f"{module}.read_effective_configs", self._broker_configs)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
         monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time
@@ -278,7 +278,7 @@ class SimulatedRun(InProcessRun):
         self, folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
     ) -> None:
         super().__init__(folder, cluster, monkeypatch, run_id)  # type: ignore[arg-type]
-        monkeypatch.setattr("kafka_rebalance.run.cluster_rows.STORM_PAUSE_SECONDS", 0)
+        monkeypatch.setattr("kafka_rebalance.run.snapshot_rows.STORM_PAUSE_SECONDS", 0)
         self.cluster = cluster
         self.policy_file = folder / "policies" / f"{rebalance_run.CONNECTION}.yaml"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.segments import first_findings
+from kafka_rebalance.segments.audit import audit_cluster
 from kafka_rebalance.segments.roll_rules import RULES, TopicData, effective_retention_ms, span
-from kafka_rebalance.segments.sound_settings import audit_cluster
 from support.documents.segment_configs import DAY, DYNAMIC, DYNAMIC_DEFAULT, MIB, STATIC, configs, placed, reported
 
 FOREVER = 2**63 - 1

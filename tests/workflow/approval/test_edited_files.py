@@ -22,7 +22,7 @@ from kafka_rebalance.run import ledger
 from kafka_rebalance.run.approved_plan import read_approved
 from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
 from kafka_rebalance.run.run_folder import digests_of_files
-from kafka_rebalance.segments.run_audits import read_configs_of, write_audit
+from kafka_rebalance.segments.audit_io import read_configs_of, write_audit
 from kafka_rebalance.throttle.rates import RATES_FILE, Rates
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step, step_inputs

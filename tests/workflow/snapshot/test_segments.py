@@ -10,8 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.cluster_rows import append_bytes
-from kafka_rebalance.segments import run_audits
+from kafka_rebalance.run.snapshot_rows import append_bytes
+from kafka_rebalance.segments import audit_io
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 THROTTLED = "follower.replication.throttled.replicas"
@@ -135,7 +135,7 @@ def test_the_audit_says_when_segments_roll_where_the_ledger_knows_what_is_writte
     run = batched_run(tmp_path, cluster, monkeypatch)
     assert json_files.read_json(run.folder, json_files.SEGMENTS)["rolls"] is None
     rates = {TopicPartition("orders", 0): 2.0**20, TopicPartition("orders", 1): 2.0**21}
-    run_audits.write_audit(run.folder, rates)
+    audit_io.write_audit(run.folder, rates)
     found = json_files.read_json(run.folder, json_files.SEGMENTS)["rolls"]
     assert (found["topics"], found["idle"]) == ({"size": 1}, 2)
     assert found["soonest"] == [

@@ -19,7 +19,7 @@ from kafka_rebalance.log_dirs.request import LogDirApproval
 from kafka_rebalance.rebalance.request import CandidateApproval
 from kafka_rebalance.rebalance.verify import check_verified, record
 from kafka_rebalance.run.approval_request import Approval
-from kafka_rebalance.run.late_tasks import check_all_will_run
+from kafka_rebalance.run.passed_over_tasks import check_all_will_run
 from kafka_rebalance.topics.request import TopicApproval
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step, step_inputs

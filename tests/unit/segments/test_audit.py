@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.segments import OpenFiles
-from kafka_rebalance.segments.open_files import MAX_MAP_COUNT, files_now, replica_files
-from kafka_rebalance.segments.sound_settings import (
+from kafka_rebalance.segments.audit import (
     audit_cluster,
     audit_moves,
     broker_config_problem,
@@ -16,6 +15,7 @@ from kafka_rebalance.segments.sound_settings import (
     copies_stopped,
     topic_config_problem,
 )
+from kafka_rebalance.segments.open_files import MAX_MAP_COUNT, files_now, replica_files
 from support.documents.segment_configs import DAY, MIB, STATIC, configs, placed, reported
 from support.kafka.small_clusters import move
 

@@ -20,16 +20,16 @@ from kafka_rebalance.planning.tables.read_problem import PARTITIONS, SNAPSHOT_SC
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.approved_plan import ApprovedPlan
 from kafka_rebalance.run.check_result import Check
-from kafka_rebalance.run.cluster_rows import Snapshot, partition_of
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.segments.open_files import Placed, expected_rolls, files_now
-from kafka_rebalance.segments.sound_settings import (
+from kafka_rebalance.run.snapshot_rows import Snapshot, partition_of
+from kafka_rebalance.segments.audit import (
     audit_cluster,
     audit_moves,
     check_segments,
     copies_stopped,
     with_first_findings,
 )
+from kafka_rebalance.segments.open_files import Placed, expected_rolls, files_now
 
 FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are counted
 
