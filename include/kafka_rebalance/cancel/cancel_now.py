@@ -31,8 +31,8 @@ from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.run.running_rebalance import asked_for, still_running
 from kafka_rebalance.run.stop_and_cancel_requests import ask_stop
 from kafka_rebalance.throttle import throttle_in_force
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.cordon_leaving import put_back_cordon
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.controller_deletion import ask_for_original_lists
 

@@ -25,10 +25,10 @@ from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.run_folder import RunFolder, open_run_folder
 from kafka_rebalance.throttle import lease_files
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_lease_configs
 from kafka_rebalance.throttle.in_force import rate_changes, with_rate
 from kafka_rebalance.throttle.lease import RateChange, ThrottleLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.rates import LeastRate, check_rate
 from kafka_rebalance.throttle.release_throttle import ATTEMPTS, put_back
 from kafka_rebalance.throttle.run_rates import check_run_rate

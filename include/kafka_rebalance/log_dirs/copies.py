@@ -47,7 +47,6 @@ from kafka_rebalance.run.passed_over_tasks import check_rest_will_run
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import (
     check_in_force,
@@ -56,6 +55,7 @@ from kafka_rebalance.throttle.in_force import (
     desired_log_dir_rate,
     set_now,
 )
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.lease_files import read_copy
 from kafka_rebalance.throttle.suspend_throttle import set_for_batch, suspend
 from kafka_rebalance.throttle.wait_for_window import wait_for_opening

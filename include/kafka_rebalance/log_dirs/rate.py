@@ -28,11 +28,11 @@ from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.passed_over_tasks import check_all_will_run, check_rest_will_run
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_configs
 from kafka_rebalance.throttle.hold_throttle import warn_without_janitor
 from kafka_rebalance.throttle.in_force import check_in_force, desired_log_dir_rate, set_changes
 from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import take_lease_for
 from kafka_rebalance.throttle.release_throttle import (
     Returned,

@@ -22,16 +22,7 @@ from kafka_rebalance.pages.approver_facts import (
     why_aside,
 )
 from kafka_rebalance.pages.candidate_report import METRICS, CandidateReport, amount, broker_loss_changes, way_back_words
-from kafka_rebalance.pages.first_screen import (
-    RISKS_SHOWN,
-    Look,
-    NextStep,
-    headline,
-    limits_sum,
-    looks_of,
-    moves_sum,
-    next_steps,
-)
+from kafka_rebalance.pages.first_screen import Look, NextStep, headline, limits_sum, looks_of, moves_sum, next_steps
 from kafka_rebalance.pages.plots import (
     Plot,
     Row,
@@ -43,6 +34,7 @@ from kafka_rebalance.pages.plots import (
     timetable_plot,
 )
 from kafka_rebalance.pages.progress import EVENTS_SHOWN, Compared, LiveWords, compared, live_words, what_failed
+from kafka_rebalance.pages.risks import RISKS_SHOWN
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.run_state import Action, RunState
 from kafka_rebalance.pages.shell import ANSWER_SECONDS, REFRESH_SECONDS, make_environment, rendered

@@ -25,8 +25,9 @@ from kafka_rebalance.pages.approver_facts import (
     snapshot_facts,
 )
 from kafka_rebalance.pages.candidate_report import CandidateReport, way_back_words
-from kafka_rebalance.pages.first_screen import RISKS_SHOWN, KeyFigures, Risk, key_figures, risks
+from kafka_rebalance.pages.first_screen import KeyFigures, key_figures
 from kafka_rebalance.pages.markdown import asked_by, code, format_ids, one_line, sentence, table
+from kafka_rebalance.pages.risks import RISKS_SHOWN, Risk, risks
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.units import Named, format_bytes, format_count, format_job, format_rate, format_time
 from kafka_rebalance.rebalance.report import read_report, write_last_report

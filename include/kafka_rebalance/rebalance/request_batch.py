@@ -54,7 +54,7 @@ from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.run.running_rebalance import asked_for, gone_through
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.lease_files import rate_in_force
 from kafka_rebalance.throttle.suspend_throttle import set_for_batch, suspend
 from kafka_rebalance.throttle.throttle_in_force import check_throttle_in_force, gone_topics

@@ -15,10 +15,10 @@ from kafka_rebalance.kafka.throttles import CORDON
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import LockOwner
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_lease_configs
 from kafka_rebalance.throttle.in_force import Value
 from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import release as decide_release
 from kafka_rebalance.throttle.release_throttle import ATTEMPTS
 

@@ -1,6 +1,6 @@
 """The throttle around a run's batches: lock, set, confirm. `throttle.in_force` and `throttle.put_back` decide.
 
-The cluster's lease counts (`cluster_lease`). It is written before any config, so that it tells what is ours.
+The cluster's lease counts (`lease_copies`). It is written before any config, so that it tells what is ours.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.run.running_rebalance import asked_for
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.segments.audit_io import check_copies_safe
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import check_in_force, desired_throttle, set_changes
 from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import copying_of, only_for, take_lease
 from kafka_rebalance.throttle.release_throttle import (
     check_can_be_put_back,

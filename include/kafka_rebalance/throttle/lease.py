@@ -1,7 +1,7 @@
 """A cluster's throttle lease: who throttles since when, with what, and what was there before.
 
 Each cluster has one lease. It is kept outside Airflow's database, so that a deleted run does not take along the values
-from before its throttle. This module holds plain values; `steps.throttle.lease_files` reads and writes them.
+from before its throttle. This module holds plain values; `lease_copies` reads and writes them.
 """
 
 from __future__ import annotations

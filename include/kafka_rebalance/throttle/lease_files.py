@@ -1,4 +1,4 @@
-"""The throttle leases below `runs_url`: `leases / <cluster id> / <generation>.json`. `cluster_lease` uses them.
+"""The throttle leases below `runs_url`: `leases / <cluster id> / <generation>.json`. `lease_copies` uses them.
 
 A lease is never overwritten. Each change is a new file, named by the generation of the fence (`Fence`)
 under which it is made. The latest generation is the cluster's lease. Storage offers no compare and swap. But a worker

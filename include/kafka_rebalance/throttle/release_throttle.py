@@ -26,9 +26,9 @@ from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.passed_over_tasks import check_rest_will_run
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner
 from kafka_rebalance.throttle import lease_files
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import Release, absent_receivers, copying_of, left_changes
 from kafka_rebalance.throttle.put_back import release as decide_release
 from kafka_rebalance.throttle.throttle_in_force import check_nothing_of_ours

@@ -21,10 +21,10 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import LONG_PAUSE_SECONDS
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import RunFolder, open_run_folder
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import check_in_force, confirm
 from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import batch_changes, copying_of, listed_over, only_for, recorded_anew
 from kafka_rebalance.throttle.put_back import release as decide_release
 from kafka_rebalance.throttle.release_throttle import (

@@ -14,7 +14,6 @@ from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.approved_plan import ApprovedPlan
 from kafka_rebalance.run.check_result import Check
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import (
     Configs,
@@ -25,6 +24,7 @@ from kafka_rebalance.throttle.in_force import (
     desired_throttle,
     set_now,
 )
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.lease_files import rate_in_force, read_copy
 from kafka_rebalance.throttle.put_back import only_for
 

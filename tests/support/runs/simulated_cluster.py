@@ -29,7 +29,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.pages.plots import Plot
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.checks.cluster_ready import ELECT_LEADERS
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.zookeeper.znodes import RUN_LOCK_PARENT

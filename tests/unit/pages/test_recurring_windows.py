@@ -9,9 +9,10 @@ import pytest
 
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.pages.approver_facts import brief
-from kafka_rebalance.pages.first_screen import key_figures, risks
+from kafka_rebalance.pages.first_screen import key_figures
 from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.progress import compared, live_words
+from kafka_rebalance.pages.risks import risks
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.windows import WindowWords
 from kafka_rebalance.rebalance.request import approval_body

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_rebalance.pages.first_screen import risks
+from kafka_rebalance.pages.risks import risks
 from kafka_rebalance.pages.run_report import RunReport
 from support.documents import report_samples as samples
 from support.documents.built_report import planned

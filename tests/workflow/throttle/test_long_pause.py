@@ -32,7 +32,7 @@ def test_a_pause_of_more_than_an_hour_alerts_and_a_shorter_one_does_not(
     run = approved_run(tmp_path, SimulatedCluster(monkeypatch, FEWER_TOPICS), monkeypatch)
     Airflow.answering(monkeypatch)
     monkeypatch.setattr(
-        "kafka_rebalance.throttle.cluster_lease.now_text",
+        "kafka_rebalance.throttle.lease_copies.now_text",
         lambda: time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() + clock_ahead)),
     )
     run.hold()

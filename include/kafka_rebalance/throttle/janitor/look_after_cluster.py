@@ -34,12 +34,12 @@ from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.run_folder import file_name, open_run_folder
 from kafka_rebalance.run.run_lock import forget_old_locks, noted_connections
 from kafka_rebalance.throttle import lease_files
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.janitor import sweep
 from kafka_rebalance.throttle.janitor.look_after_lease import Look, look_after_lease
 from kafka_rebalance.throttle.janitor.rules import Sighting, UnheldFinding
 from kafka_rebalance.throttle.janitor.sweep import Asked, read_asked
 from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 
 log = logging.getLogger(__name__)
 

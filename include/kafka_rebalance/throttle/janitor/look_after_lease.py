@@ -27,12 +27,12 @@ from kafka_rebalance.run.clusters import how_to_stop
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.run.run_lock import read_standing, this_airflow
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import set_now as throttle_now
 from kafka_rebalance.throttle.janitor.rules import UNWATCHED_SECONDS, Sighting, custody, sighted
 from kafka_rebalance.throttle.janitor.sweep import Asked
 from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import (
     absent_receivers,
     copying_of,

@@ -14,9 +14,9 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import Fence, is_same_run
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.inputs import StepInputs
-from kafka_rebalance.throttle.cluster_lease import ClusterLease
 from kafka_rebalance.throttle.janitor import rules
 from kafka_rebalance.throttle.janitor.rules import UnheldFinding
+from kafka_rebalance.throttle.lease_copies import ClusterLease
 
 
 @dataclass(frozen=True, slots=True)
