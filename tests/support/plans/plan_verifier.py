@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 from kafka_rebalance.documents.candidate_notes import NoteKind
@@ -86,9 +88,11 @@ def _verify_lists(
             assert not set(settings.leaving) & set(move.added), where
         else:
             assert len(move.after) == factor, where
-            keeps = rack_rule_problem(move.after, racks, share=stay) is None
-            was_broken = rack_rule_problem(move.before, racks, share=stay) is not None
-            assert keeps or was_broken or _keeps_only_the_isr(move, row), where
+            breaks = partial(_breaks_the_rack_rule, racks=racks, share=stay)
+            stays = kept & set(move.before)
+            assert not breaks(move.after) or breaks(move.before) or _isr_before_racks(move, row, stays, pool, breaks), (
+                where
+            )
         if name == "leaders_only" or (settings.job in LEADERS_ALONE and name not in NOT_SEARCHED):
             assert set(move.after) == set(move.before), where
         assert kept & set(move.before) == kept & set(move.after), where
@@ -100,10 +104,20 @@ def _verify_lists(
             assert not set(move.added) & set(row.get("left_brokers") or ()), f"{where}: {row['left_brokers']}"
 
 
-def _keeps_only_the_isr(move: Move, row: dict[str, Any]) -> bool:
-    """Whether a smaller factor drops what is out of the ISR alone. Those in it come before racks."""
-    in_sync = set(row["isr"] or ())
-    return len(move.after) < len(move.before) and set(move.after) <= in_sync and not set(move.removed) <= in_sync
+def _breaks_the_rack_rule(
+    brokers: Collection[int], *, racks: Mapping[int, str | None], share: Collection[int] | None
+) -> bool:
+    return rack_rule_problem(tuple(brokers), racks, share=share) is not None
+
+
+def _isr_before_racks(
+    move: Move, row: Mapping[str, Any], stays: set[int], pool: set[int], breaks: Callable[[Collection[int]], bool]
+) -> bool:
+    """Whether no smaller list keeps the rack rule with as many of the ISR, and those that `stays` holds in any case."""
+    in_sync = set(row["isr"] or ()) & set(move.before)
+    lists = (set(kept) for kept in combinations(pool | set(move.before), len(move.after)))
+    as_sound = (kept for kept in lists if stays <= kept and len(in_sync & kept) >= len(in_sync & set(move.after)))
+    return len(move.after) < len(move.before) and all(map(breaks, as_sound))
 
 
 def _verify_leader(move: Move, row: Mapping[str, Any], closed: Collection[int]) -> None:
