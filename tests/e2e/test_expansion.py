@@ -47,6 +47,7 @@ def topic(cluster: LocalCluster) -> Iterator[str]:
         reader.join()
 
 
+@pytest.mark.long
 def test_an_expansion_is_approved_by_a_click_with_its_effect_on_keys_and_consumers_in_view(
     airflow: LocalAirflow, requester: httpx.Client, browser: Chrome, topic: str
 ) -> None:

@@ -7,12 +7,14 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from demo.local_airflow import LocalAirflow
 from demo.runs import trigger
 from kafka_rebalance.run.ledger import TABLES
 
 
+@pytest.mark.long
 def test_a_day_that_is_over_becomes_one_file_with_the_rows_of_all(
     airflow: LocalAirflow, requester: httpx.Client
 ) -> None:

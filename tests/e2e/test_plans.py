@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import httpx
+import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
@@ -23,6 +24,7 @@ NOW = {TopicPartition(TOPIC, 0): (2, 3), TopicPartition(TOPIC, 1): (1, 2)}
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 
 
+@pytest.mark.long
 def test_a_pasted_plan_is_offered_and_saved_with_its_way_back_from_the_runs_tab(
     airflow: LocalAirflow,
     cluster: LocalCluster,

@@ -85,6 +85,7 @@ def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: 
     assert len(said) == 5
 
 
+@pytest.mark.long
 def test_near_the_last_proposal_too_the_job_leaves_the_same_bytes_as_the_command(
     snapshot: Path, tmp_path: Path, submit: Submit
 ) -> None:

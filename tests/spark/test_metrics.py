@@ -165,7 +165,10 @@ def test_samples_become_figures_that_a_hand_can_check_however_spark_is_spread(
     assert (two / "moves" / "part-0.parquet").read_bytes() == (here / "moves" / "part-0.parquet").read_bytes()
 
 
-@pytest.mark.parametrize(("served", "worst"), [(None, 160), (1000.0, 30), (5000.0, 5)])
+@pytest.mark.parametrize(
+    ("served", "worst"),
+    [(1000.0, 30), *(pytest.param(*other, marks=pytest.mark.long) for other in ((None, 160), (5000.0, 5)))],
+)
 def test_spark_finds_the_worst_hour_that_one_process_finds(
     snapshot: Path, tmp_path: Path, spark: Any, served: float | None, worst: int
 ) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from support.spark_standalone import Standalone
 
 
+@pytest.mark.long
 def test_a_worker_registers_at_the_master_and_both_healthchecks_tell_the_truth(
     spark_environment: Mapping[str, str], tmp_path: Path
 ) -> None:

@@ -52,6 +52,7 @@ def test_brokers_of_a_kraft_cluster_are_added_stopped_and_started_again(
     assert (folder / "kafka.log").stat().st_size > 0, "the servers log nothing"
 
 
+@pytest.mark.long
 def test_brokers_and_controllers_of_separate_jvms_are_killed_and_come_back() -> None:
     with LocalCluster(KRAFT_VERSIONS[0], brokers=2, racks=0, kraft=True, controllers=1, one_jvm=False) as cluster:
         cluster.create_topic("orders", {0: (2, 1)})

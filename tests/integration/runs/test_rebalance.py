@@ -19,7 +19,7 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from support.kafka.on_versions import EACH_KIND, EACH_VERSION_OF_EACH_KIND, NEWEST_OF_EACH_KIND, WITHOUT_ZOOKEEPER_ALONE
+from support.kafka.on_versions import EACH_KIND, EACH_KIND_AND_NEWEST, NEWEST_OF_EACH_KIND, WITHOUT_ZOOKEEPER_ALONE
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
 from support.runs.watched_cluster import WatchedCluster
@@ -73,7 +73,7 @@ def given(topic: str, lists: Mapping[int, tuple[int, ...]]) -> dict[str, Any]:
     return {"plan": json.dumps({"version": 1, "partitions": entries_of(topic, lists)}), "candidates": []}
 
 
-@EACH_VERSION_OF_EACH_KIND
+@EACH_KIND_AND_NEWEST
 def test_a_throttled_move_ends_as_approved(run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster) -> None:
     name = topic({0: (1, 2), 1: (1, 3)}, 2 * MEGABYTE)
     after = {0: (4, 2), 1: (1, 2)}

@@ -35,7 +35,6 @@ _NEWEST_KRAFT, _OTHER_KRAFT = (f"{version}-kraft" for version in KRAFT_VERSIONS)
 _KRAFT = (_NEWEST_KRAFT, pytest.param(_OTHER_KRAFT, marks=pytest.mark.long))
 EACH_KIND, NEWEST_OF_EACH_KIND = _on(VERSIONS[-1], *_KRAFT), _on(VERSIONS[0], *_KRAFT)
 EACH_KIND_AND_NEWEST = _on(VERSIONS[-1], VERSIONS[0], *_KRAFT)
-EACH_VERSION_OF_EACH_KIND = _on(VERSIONS[-1], VERSIONS[0], _NEWEST_KRAFT, _OTHER_KRAFT)
 WITHOUT_ZOOKEEPER_ALONE = _on(*_KRAFT)
 
 # The `kraft` in a test's name keeps it out of the group of its version with ZooKeeper: it has a cluster of its own.

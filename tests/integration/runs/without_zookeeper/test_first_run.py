@@ -68,6 +68,7 @@ def test_a_first_drain_empties_its_broker_and_a_plan_without_a_policy_makes_noth
     assert WatchedCluster(cluster).leftovers() == []
 
 
+@pytest.mark.long
 def test_what_was_not_there_at_the_snapshot_is_made_on_brokers_that_stay(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def make(cluster: LocalCluster, topic: str, replicas: dict[int, tuple[int, int]]
     cluster.produce(topic, dict.fromkeys(replicas, 100_000))
 
 
+@pytest.mark.long
 def test_history_policy_ledger_and_an_approved_plan_outlive_the_migration(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.proposed_lists import lists_near
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS, read_problem, write_snapshot
+from support.kafka.on_versions import in_make_test
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
@@ -213,7 +214,9 @@ def test_a_column_that_holds_no_lists_of_brokers_is_refused_by_its_name(tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", [job for job in JOBS if job not in LEADERS_ALONE])
+@pytest.mark.parametrize(
+    "job", in_make_test((job for job in JOBS if job not in LEADERS_ALONE), "balance", "drain", "replication_factor")
+)
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), cluster=clusters())
 def test_a_search_from_lists_of_other_settings_and_sizes_keeps_every_promise(

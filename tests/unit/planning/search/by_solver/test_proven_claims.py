@@ -69,7 +69,7 @@ def test_an_optimum_of_pools_is_proven_as_a_whole_only_if_all_of_them_are_within
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", [False, True])
+@pytest.mark.parametrize("sizes", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_no_candidate_undercuts_a_proven_one_on_drawn_clusters(sizes: bool) -> None:
     drawn, claims = random.Random(26), 0
     for _ in range(8):
