@@ -35,7 +35,7 @@ from kafka_rebalance.planning.evenness import scores
 from kafka_rebalance.planning.problem.arrays import Problem, loads_now, shares
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.tables.read_problem import read_problem, write_snapshot
-from kafka_rebalance.rebalance.take_snapshot import REST_DAYS
+from kafka_rebalance.rebalance.snapshot import REST_DAYS
 
 SECTION, PRICE_SECTION = "bench-month", "bench-month-price"
 SIZE = Size(brokers=24, racks=3, partitions=4_000, partitions_per_topic=40)

@@ -42,7 +42,7 @@ def dag_policy(dag):
 if "scheduler" in sys.argv:
     import confluent_kafka.admin, kafka.admin, kazoo.client, numpy, pyarrow.parquet
     from kafka_rebalance.rebalance import report, request_batch
-    from kafka_rebalance.run import snapshot_rows
+    from kafka_rebalance.run import snapshot_reader
     from kafka_rebalance.segments import audit_io
     from kafka_rebalance.throttle import hold_throttle, release_throttle
     from kafka_rebalance.workflow import triggers

@@ -23,8 +23,8 @@ from kafka_rebalance.command.first_look import deployment_without_airflow
 from kafka_rebalance.model.cluster_view import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.run import snapshot_rows
+from kafka_rebalance.rebalance.snapshot import take_snapshot
+from kafka_rebalance.run import snapshot_reader
 from kafka_rebalance.run.inputs import StartedRun, StepInputs
 
 LOG_DIR, DISK_BYTES, CONFIGS = "/kafka/data", 8_000_000_000_000, 250
@@ -70,7 +70,7 @@ class Brokers:
 def main() -> None:
     hosts, folder = sys.argv[1], Path(sys.argv[2])
     brokers = Brokers(folder / "tables")
-    simulated: Any = snapshot_rows
+    simulated: Any = snapshot_reader
     simulated.sizes = SimpleNamespace(read_log_dirs=brokers.log_dirs, BrokerDisks=BrokerDisks)
     simulated.metadata = SimpleNamespace(
         read_start_offsets=brokers.offsets,
@@ -98,7 +98,7 @@ def main() -> None:
         deployment = deployment_without_airflow(connection, Path(runs))
         run = StartedRun("kafka_rebalance", "manual__size", "olive")
         take_snapshot(StepInputs(run, deployment, lambda key, value: None), {"kafka_conn_id": "large"})
-    pause = snapshot_rows.STORM_PAUSE_SECONDS
+    pause = snapshot_reader.STORM_PAUSE_SECONDS
     print(json.dumps({"zookeeper": [times["began"], times["ended"]], "pause": pause}), flush=True)
 
 

@@ -41,9 +41,9 @@ from kafka_rebalance.planning import planner
 from kafka_rebalance.rebalance import report
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.request import offered_digests, stopped_candidates
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.snapshot import take_snapshot
 from kafka_rebalance.rebalance.verify import record, verify
-from kafka_rebalance.run import ledger, snapshot_rows
+from kafka_rebalance.run import ledger, snapshot_reader
 from kafka_rebalance.segments import audit_io
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.throttle.release_throttle import release_throttle
@@ -174,7 +174,7 @@ def approve_plan(state: State) -> dict[str, Any]:
     """
     xcom: dict[str, Any] = {}
     # Other tests look for election storms. Here that look would cost two seconds in each case.
-    snapshot_rows.STORM_PAUSE_SECONDS = 0.1
+    snapshot_reader.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(take_snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     folder = Path(xcom["run_folder"])
@@ -195,7 +195,7 @@ def approve_plan(state: State) -> dict[str, Any]:
 def approve_log_dirs(state: State) -> dict[str, Any]:
     """Plans moves between log dirs and approves them; returns the decision."""
     xcom: dict[str, Any] = {}
-    snapshot_rows.STORM_PAUSE_SECONDS = 0.1
+    snapshot_reader.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(plan_moves, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     planned = json_files.read_json(Path(xcom["run_folder"]), json_files.LOG_DIRS)

@@ -21,7 +21,7 @@ from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.units import about, format_bytes, format_count, format_factor
 from kafka_rebalance.planning import planner
 from kafka_rebalance.rebalance.report import read_report, render_report
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.snapshot import take_snapshot
 from kafka_rebalance.run.clusters import REBALANCE_DAG
 from kafka_rebalance.run.inputs import Deployment, StartedRun, StepInputs
 

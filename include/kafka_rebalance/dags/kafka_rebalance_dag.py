@@ -244,7 +244,7 @@ def rebalance() -> None:
     @task(retries=2)
     def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         run_step("kafka_rebalance.rebalance.spark_checks.check_one_version", dag_run)
-        return run_step("kafka_rebalance.rebalance.take_snapshot.take_snapshot", dag_run, params, ti=ti)
+        return run_step("kafka_rebalance.rebalance.snapshot.take_snapshot", dag_run, params, ti=ti)
 
     @task(retries=2)
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:

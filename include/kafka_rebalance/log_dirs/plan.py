@@ -43,7 +43,7 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding, listed, some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.run import snapshot_rows
+from kafka_rebalance.run import snapshot_reader
 from kafka_rebalance.run.checks.cluster_ready import harmed_by_copies_within, readiness_findings, refuse, waiting_for
 from kafka_rebalance.run.clusters import LOG_DIRS_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
@@ -156,7 +156,7 @@ def read_if_ready(
     holds a partition of which nobody leads, or if somebody moves replicas between brokers or, there, between log dirs.
     Raises ReadError if one of them does not answer.
     """
-    cluster.check_controller_stable(lambda: time.sleep(snapshot_rows.STORM_PAUSE_SECONDS))
+    cluster.check_controller_stable(lambda: time.sleep(snapshot_reader.STORM_PAUSE_SECONDS))
     view = cluster.read_view()
     cluster.check_is_whole(view)
     cluster.check_same_cluster(view)

@@ -38,7 +38,7 @@ from kafka_rebalance.run import ledger, requester
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.ledger import metric_rows
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
-from kafka_rebalance.run.snapshot_rows import Snapshot, read_snapshot, write_topic_rates
+from kafka_rebalance.run.snapshot_reader import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.segments.audit import with_first_findings
 from kafka_rebalance.segments.audit_io import FINDINGS_KEPT, audit_rows, audit_snapshot
 

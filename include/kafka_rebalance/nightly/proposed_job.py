@@ -21,7 +21,7 @@ from kafka_rebalance.pages.units import format_count
 from kafka_rebalance.planning.evenness import first_full, fullest_disk, fullest_log_dir, scores
 from kafka_rebalance.planning.problem.arrays import Bools, Problem, all_loads, loads_now, shares
 from kafka_rebalance.run.checks.cluster_ready import Away, away_since
-from kafka_rebalance.run.snapshot_rows import Snapshot, Unread
+from kafka_rebalance.run.snapshot_reader import Snapshot, Unread
 
 _NO_PLAN_UNREAD = "a plan needs what could not be read; the log of the check says why"
 _NO_PLAN_AWAY = "no plan is made while a broker is away that holds replicas, unless it goes on without that broker"

@@ -26,7 +26,7 @@ from kafka_rebalance.run.checks.drift import Baseline, Drift, MoveDrift, drifts,
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.read_in_time import Reads, TooManyReads
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.run.snapshot_rows import SnapshotTables
+from kafka_rebalance.run.snapshot_reader import SnapshotTables
 
 log = logging.getLogger(__name__)
 

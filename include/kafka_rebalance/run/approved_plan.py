@@ -33,7 +33,7 @@ from kafka_rebalance.run.run_folder import (
     check_still_shown,
     open_own_folder,
 )
-from kafka_rebalance.run.snapshot_rows import SnapshotTables, other_than_approved
+from kafka_rebalance.run.snapshot_reader import SnapshotTables, other_than_approved
 
 
 @dataclass(frozen=True, slots=True)

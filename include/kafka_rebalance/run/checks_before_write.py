@@ -61,7 +61,7 @@ from kafka_rebalance.run.checks.in_sync import (
 from kafka_rebalance.run.checks.limits import check_within_policy, too_large_znodes, too_many_now
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
-from kafka_rebalance.run.snapshot_rows import DiskThen
+from kafka_rebalance.run.snapshot_reader import DiskThen
 
 log = logging.getLogger(__name__)
 

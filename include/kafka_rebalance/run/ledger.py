@@ -24,7 +24,7 @@ from kafka_rebalance.planning.tables.history import SAMPLES_SCHEMA
 from kafka_rebalance.planning.tables.parquet_files import parquet_bytes, parquet_table
 from kafka_rebalance.run.inputs import Deployment, SparkArguments, StepInputs
 from kafka_rebalance.run.run_folder import RunFolder, check_submitted, file_name
-from kafka_rebalance.run.snapshot_rows import Snapshot, partition_of
+from kafka_rebalance.run.snapshot_reader import Snapshot, partition_of
 
 log = logging.getLogger(__name__)
 

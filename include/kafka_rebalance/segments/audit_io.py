@@ -21,7 +21,7 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.approved_plan import ApprovedPlan
 from kafka_rebalance.run.check_result import Check
 from kafka_rebalance.run.run_folder import RunFolder
-from kafka_rebalance.run.snapshot_rows import Snapshot, partition_of
+from kafka_rebalance.run.snapshot_reader import Snapshot, partition_of
 from kafka_rebalance.segments.audit import (
     audit_cluster,
     audit_moves,

@@ -29,7 +29,7 @@ from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.policies_of_one_cluster import bound_policy
 from kafka_rebalance.run.requester import check_somebody_may_approve, read_requester
 from kafka_rebalance.run.run_folder import RunFolder, begin_run_folder
-from kafka_rebalance.run.snapshot_rows import broker_rows, partition_rows
+from kafka_rebalance.run.snapshot_reader import broker_rows, partition_rows
 from kafka_rebalance.topics import keys
 from kafka_rebalance.topics.forecast import (
     BrokerCost,

@@ -20,7 +20,7 @@ from kafka_rebalance.kafka.topics import BY_NAME, KafkasOwn
 from kafka_rebalance.model.cluster_view import ClusterView, ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run import snapshot_rows
+from kafka_rebalance.run import snapshot_reader
 from kafka_rebalance.topics.rules import TopicRequest
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
     """
     with open_cluster(connection) as reader:
         if not request.is_read_only:
-            reader.check_controller_stable(lambda: time.sleep(snapshot_rows.STORM_PAUSE_SECONDS))
+            reader.check_controller_stable(lambda: time.sleep(snapshot_reader.STORM_PAUSE_SECONDS))
         view = reader.read_view()
         topics = selected_topics(request, view) if request.is_read_only else [request.topic]
         topic_configs = reader.read_topic_configs(topics)

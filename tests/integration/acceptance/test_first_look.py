@@ -19,7 +19,7 @@ from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.command.main import main
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.run import snapshot_rows
+from kafka_rebalance.run import snapshot_reader
 
 LISTS = {number: (1, 2) if number % 2 else (2, 1) for number in range(8)}
 
@@ -46,7 +46,7 @@ def cluster(started: LocalCluster, look_without_topics: Result) -> LocalCluster:
 
 @pytest.fixture(autouse=True)
 def _no_storm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_rows, "STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(snapshot_reader, "STORM_PAUSE_SECONDS", 0.1)
 
 
 def addresses(cluster: LocalCluster) -> list[str]:

@@ -27,8 +27,8 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.run import snapshot_rows
-from kafka_rebalance.run.snapshot_rows import read_snapshot
+from kafka_rebalance.run import snapshot_reader
+from kafka_rebalance.run.snapshot_reader import read_snapshot
 from kafka_rebalance.zookeeper import reader
 from kafka_rebalance.zookeeper.client import open_client
 from support.kafka.on_versions import WITHOUT_ZOOKEEPER
@@ -168,7 +168,7 @@ def admin(kraft: LocalCluster) -> AdminClient:
 @pytest.fixture
 def as_reader(kraft: LocalCluster, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterConnection]:
     """The connection of a user who has exactly the permissions that a snapshot needs, and has taken one."""
-    monkeypatch.setattr(snapshot_rows, "STORM_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(snapshot_reader, "STORM_PAUSE_SECONDS", 0)
     connection = ClusterConnection("kafka_us", None, KafkaConnection(client_servers(kraft), AS_READER))
     permit(admin, *PERMISSIONS.values())
     wait("a snapshot can be taken", lambda: refusal(connection) == "")

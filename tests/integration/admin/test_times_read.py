@@ -15,7 +15,7 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.tables.history import EXISTING_SCHEMA, SAMPLES_SCHEMA, aggregated
-from kafka_rebalance.run import snapshot_rows
+from kafka_rebalance.run import snapshot_reader
 from kafka_rebalance.run.ledger import metric_rows
 from support.kafka.on_versions import BOTH_KINDS, NEWEST_WITHOUT_ZOOKEEPER
 from support.waiting import wait
@@ -26,7 +26,7 @@ NIGHTS, RECORDS = 6, 40
 
 @pytest.fixture(autouse=True)
 def _no_storm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_rows, "STORM_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(snapshot_reader, "STORM_PAUSE_SECONDS", 0)
 
 
 @pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
@@ -69,7 +69,7 @@ def times_read(cluster: LocalCluster, connection: ClusterConnection, topics: lis
 
     def sample() -> None:
         at = FIRST_NIGHT + timedelta(days=len(rows) // len(topics))
-        taken = snapshot_rows.read_snapshot(connection, Settings(), of_the_rest=True)
+        taken = snapshot_reader.read_snapshot(connection, Settings(), of_the_rest=True)
         rows.extend({"observed_at": at, **row} for row in metric_rows(taken) if row["topic"] in topics)
 
     with ExitStack() as opened:

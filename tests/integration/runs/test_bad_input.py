@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.machine.ports import free_port
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.snapshot import take_snapshot
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY
 
@@ -58,7 +58,7 @@ def snapshot(
 ) -> Iterator[Callable[..., str]]:
     """Calls the snapshot task, which must refuse, and gives the error's text; the cluster must be as it was."""
     before = tree(zookeeper)
-    monkeypatch.setattr("kafka_rebalance.run.snapshot_rows.STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("kafka_rebalance.run.snapshot_reader.STORM_PAUSE_SECONDS", 0.1)
 
     def attempt(
         *,

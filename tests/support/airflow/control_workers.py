@@ -18,7 +18,7 @@ from airflow.utils.state import TaskInstanceState as State
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.rebalance import elect_leaders, report, spark_checks, take_snapshot, verify
+from kafka_rebalance.rebalance import elect_leaders, report, snapshot, spark_checks, verify
 from kafka_rebalance.rebalance.request import CandidateApproval
 from kafka_rebalance.run.approval_rules import labels
 from kafka_rebalance.throttle.hold_throttle import hold_throttle
@@ -94,9 +94,7 @@ class Workers:
 
     def _snapshot(self) -> None:
         pushed = self.xcoms.setdefault("snapshot", {})
-        run_step(
-            take_snapshot.take_snapshot, self.run.dag_run, PARAMS, ti=SimpleNamespace(xcom_push=pushed.__setitem__)
-        )
+        run_step(snapshot.take_snapshot, self.run.dag_run, PARAMS, ti=SimpleNamespace(xcom_push=pushed.__setitem__))
 
     def _plan(self) -> None:
         folder = Path(self._pull("snapshot", "run_folder"))

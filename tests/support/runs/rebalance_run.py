@@ -26,7 +26,7 @@ from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.rebalance.report import render_report
 from kafka_rebalance.rebalance.request import offered_digests, stopped_candidates
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.snapshot import take_snapshot
 from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.run.watch_batch import BatchSeen
 from kafka_rebalance.throttle import lease_files
@@ -59,7 +59,7 @@ def set_up_airflow(
     monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(given))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
-    monkeypatch.setattr("kafka_rebalance.run.snapshot_rows.STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("kafka_rebalance.run.snapshot_reader.STORM_PAUSE_SECONDS", 0.1)
     (folder / "policies").mkdir(exist_ok=True)
     (folder / "policies" / f"{connection_id}.yaml").write_text(policy)
 

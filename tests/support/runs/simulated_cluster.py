@@ -278,7 +278,7 @@ class SimulatedRun(InProcessRun):
         self, folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
     ) -> None:
         super().__init__(folder, cluster, monkeypatch, run_id)  # type: ignore[arg-type]
-        monkeypatch.setattr("kafka_rebalance.run.snapshot_rows.STORM_PAUSE_SECONDS", 0)
+        monkeypatch.setattr("kafka_rebalance.run.snapshot_reader.STORM_PAUSE_SECONDS", 0)
         self.cluster = cluster
         self.policy_file = folder / "policies" / f"{rebalance_run.CONNECTION}.yaml"
 

@@ -54,7 +54,7 @@ def cancel(folder: Path, patch: pytest.MonkeyPatch) -> Waiting:
 def move_log_dirs(folder: Path, patch: pytest.MonkeyPatch) -> Waiting:
     cluster = SimulatedCluster(patch, TOPICS)
     SimulatedLogDirs(patch, cluster)
-    patch.setattr("kafka_rebalance.run.snapshot_rows.STORM_PAUSE_SECONDS", 0)
+    patch.setattr("kafka_rebalance.run.snapshot_reader.STORM_PAUSE_SECONDS", 0)
     run = LogDirRun(folder, cluster, patch)  # type: ignore[arg-type]
     run.plan(**DRAIN)
     return Waiting(run, run.ask())

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from kafka_rebalance.cancel.request import APPROVE_RATE, NEXT
 from kafka_rebalance.dags.kafka_rebalance_dag import REBALANCE_PARAMS
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.rebalance.take_snapshot import PARAMS_OUTSIDE_SETTINGS
+from kafka_rebalance.rebalance.snapshot import PARAMS_OUTSIDE_SETTINGS
 from scripts.reference import differing, form_sections
 from support.airflow.airflow_home import REPOSITORY
 from support.airflow.parsed_dags import read_dags

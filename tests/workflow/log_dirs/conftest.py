@@ -26,7 +26,7 @@ def run(
     tmp_path: Path, cluster: SimulatedCluster, dirs: SimulatedLogDirs, monkeypatch: pytest.MonkeyPatch
 ) -> LogDirRun:
     made = LogDirRun(tmp_path, cluster, monkeypatch)  # type: ignore[arg-type]
-    monkeypatch.setattr("kafka_rebalance.run.snapshot_rows.STORM_PAUSE_SECONDS", 0)
+    monkeypatch.setattr("kafka_rebalance.run.snapshot_reader.STORM_PAUSE_SECONDS", 0)
     return made
 
 

@@ -21,7 +21,7 @@ from kafka_rebalance.nightly import check_cluster, why_not_propose
 from kafka_rebalance.nightly.proposed_job import measured
 from kafka_rebalance.planning.evenness import HotSpot, Score
 from kafka_rebalance.planning.planner import Reachable
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.rebalance.snapshot import take_snapshot
 from kafka_rebalance.run import clusters, ledger
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step

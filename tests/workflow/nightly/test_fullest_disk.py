@@ -15,7 +15,7 @@ from kafka_rebalance.documents.proposals import FirstFull, FullestDisk
 from kafka_rebalance.documents.snapshot import Disks
 from kafka_rebalance.documents.verdict import Verdict
 from kafka_rebalance.pages.fleet import CHECK_FILE
-from kafka_rebalance.run import ledger, snapshot_rows
+from kafka_rebalance.run import ledger, snapshot_reader
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.documents.as_in_a_file import in_json
 from support.runs.rebalance_run import CONNECTION, connection_fields
@@ -31,7 +31,7 @@ COLUMNS = ("fullest_disk_broker", "fullest_disk_share", "first_full_broker", "fi
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     """All of it on brokers 1 and 2 of four, whose disks hold other files too."""
     made = SimulatedCluster(monkeypatch, {"orders": dict.fromkeys(range(4), (1, 2))})
-    read_log_dirs = snapshot_rows.sizes.read_log_dirs
+    read_log_dirs = snapshot_reader.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)

@@ -15,8 +15,8 @@ from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir
 from kafka_rebalance.documents.verdict import Verdict
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.nightly import check_cluster
-from kafka_rebalance.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.run import ledger, snapshot_rows
+from kafka_rebalance.rebalance.snapshot import take_snapshot
+from kafka_rebalance.run import ledger, snapshot_reader
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY
@@ -183,7 +183,7 @@ def test_what_a_silent_broker_leads_is_measured_by_its_replicas_in_sync(cluster:
 def test_the_rest_is_compared_by_its_own_capacities(
     cluster: SimulatedCluster, check: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_log_dirs = snapshot_rows.sizes.read_log_dirs
+    read_log_dirs = snapshot_reader.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)
@@ -200,7 +200,7 @@ def test_the_rest_is_compared_by_its_own_capacities(
 
 def hide_sizes(monkeypatch: pytest.MonkeyPatch, hidden: set[tuple[str, int]]) -> None:
     """No broker tells these: the log dir of each replica is offline."""
-    read_log_dirs = snapshot_rows.sizes.read_log_dirs
+    read_log_dirs = snapshot_reader.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)

@@ -10,7 +10,7 @@ import pytest
 from kafka_rebalance.errors import ClusterNotReadyError, CorruptZnodeError, RebalanceError
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.run import snapshot_rows
+from kafka_rebalance.run import snapshot_reader
 from support.zookeeper.fake_zookeeper import FakeZooKeeper, fake_cluster
 
 CONNECTION = ClusterConnection("prod", ZooKeeperConnection("fake:2181"), KafkaConnection("nobody:9092"))
@@ -28,7 +28,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeZooKeeper:
         yield cluster
 
     monkeypatch.setattr("kafka_rebalance.cluster.open_cluster.open_client", open_fake)
-    monkeypatch.setattr(snapshot_rows, "STORM_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(snapshot_reader, "STORM_PAUSE_SECONDS", 0)
     return cluster
 
 
@@ -36,7 +36,7 @@ def refused(fake: FakeZooKeeper, settings: Settings | None = None) -> RebalanceE
     """What the snapshot says; it must not have written anything."""
     fake.writes.clear()
     with pytest.raises(RebalanceError) as caught:
-        snapshot_rows.read_snapshot(CONNECTION, settings or Settings())
+        snapshot_reader.read_snapshot(CONNECTION, settings or Settings())
     assert fake.writes == []
     return caught.value
 
@@ -89,9 +89,9 @@ def test_a_cluster_in_such_a_condition_is_refused(
 
 def test_an_election_storm_is_refused(fake: FakeZooKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
     """A poison znode makes dozens of controllers a second; the epoch tells."""
-    monkeypatch.setattr(snapshot_rows.time, "sleep", lambda seconds: fake.set("/controller_epoch", b"90"))
+    monkeypatch.setattr(snapshot_reader.time, "sleep", lambda seconds: fake.set("/controller_epoch", b"90"))
     with pytest.raises(ClusterNotReadyError, match="epoch"):
-        snapshot_rows.read_snapshot(CONNECTION, Settings())
+        snapshot_reader.read_snapshot(CONNECTION, Settings())
     assert [path for _, path in fake.writes] == ["/controller_epoch"], "the storm's own write and no other"
 
 
@@ -108,7 +108,7 @@ def test_a_broker_that_is_down_may_be_the_one_that_is_drained(
 
     monkeypatch.setattr("kafka_rebalance.cluster.with_zookeeper.check_same_cluster", ask_brokers)
     with pytest.raises(GuardsPassed):
-        snapshot_rows.read_snapshot(CONNECTION, Settings(job="drain", drain=(3,)))
+        snapshot_reader.read_snapshot(CONNECTION, Settings(job="drain", drain=(3,)))
     assert "broker 3" in str(refused(fake, Settings(job="drain", drain=(4,))))
 
 

@@ -17,7 +17,7 @@ from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.rebalance import take_snapshot
+from kafka_rebalance.rebalance import snapshot
 from kafka_rebalance.rebalance.request import offered_digests
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
@@ -48,14 +48,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("params", [{}, {"plan": None, "plan_path": None}, {"plan": " \n", "plan_path": ""}])
 def test_a_run_has_no_plan_unless_it_gives_one(params: dict[str, Any]) -> None:
-    assert take_snapshot.given_plan(airflow_deployment(), params) is None
+    assert snapshot.given_plan(airflow_deployment(), params) is None
 
 
 @pytest.mark.parametrize("name", ["eu/orders.json", "./eu/../eu/orders.json", "newest"])
 def test_a_file_below_the_plans_folder_is_the_same_plan_as_its_text_pasted(folder: Path, name: str) -> None:
     from_file, pasted = (
-        take_snapshot.given_plan(airflow_deployment(), {"plan_path": name}),
-        take_snapshot.given_plan(airflow_deployment(), {"plan": f"  {PLAN}\n"}),
+        snapshot.given_plan(airflow_deployment(), {"plan_path": name}),
+        snapshot.given_plan(airflow_deployment(), {"plan": f"  {PLAN}\n"}),
     )
     assert from_file == pasted
     assert parse_reassignment(from_file or "") == {("orders", 0): (4, 2)}
@@ -67,7 +67,7 @@ def test_a_file_below_the_plans_folder_is_the_same_plan_as_its_text_pasted(folde
 )
 def test_a_path_that_leaves_the_plans_folder_is_refused_and_not_read(folder: Path, name: str) -> None:
     with pytest.raises(SettingsError, match="leads out of it") as refused:
-        take_snapshot.given_plan(airflow_deployment(), {"plan_path": name.format(folder)})
+        snapshot.given_plan(airflow_deployment(), {"plan_path": name.format(folder)})
     assert SECRET not in str(refused.value)
     assert "Nothing was read from or written to the cluster" in str(refused.value)
 
@@ -84,12 +84,12 @@ def test_a_path_that_leaves_the_plans_folder_is_refused_and_not_read(folder: Pat
 )
 def test_what_is_no_readable_file_is_said(folder: Path, name: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        take_snapshot.given_plan(airflow_deployment(), {"plan_path": name})
+        snapshot.given_plan(airflow_deployment(), {"plan_path": name})
 
 
 def test_a_pasted_plan_and_a_path_at_once_are_refused(folder: Path) -> None:
     with pytest.raises(SettingsError, match="Leave one empty"):
-        take_snapshot.given_plan(airflow_deployment(), {"plan": PLAN, "plan_path": "eu/orders.json"})
+        snapshot.given_plan(airflow_deployment(), {"plan": PLAN, "plan_path": "eu/orders.json"})
 
 
 @pytest.mark.parametrize(
@@ -213,10 +213,10 @@ def test_a_topics_to_move_file_that_cannot_be_used_ends_the_snapshot(
 
 
 def test_a_rule_of_kafka_is_no_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(take_snapshot, "given_plan", lambda *_: parse_reassignment("{"))
+    monkeypatch.setattr(snapshot, "given_plan", lambda *_: parse_reassignment("{"))
     with pytest.raises(AirflowFailException, match=KafkaRuleError.__name__):
         run_step(
-            take_snapshot.take_snapshot,
+            snapshot.take_snapshot,
             other_dag_run("one"),
             {"kafka_conn_id": CONNECTION},
             ti=SimpleNamespace(xcom_push=None),

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.run.snapshot_rows import append_bytes
+from kafka_rebalance.run.snapshot_reader import append_bytes
 from kafka_rebalance.segments import audit_io
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 

@@ -13,7 +13,7 @@ from kafka_rebalance.model.cluster_view import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.run import snapshot_rows
+from kafka_rebalance.run import snapshot_reader
 from kafka_rebalance.run.ledger import metric_rows
 from support.runs.simulated_cluster import DEFAULTS, SimulatedCluster
 
@@ -45,8 +45,8 @@ def test_retention_is_what_the_leader_applies(
         "kafka_rebalance.admin.configs.read_effective_configs",
         lambda _, brokers, **__: dict.fromkeys(brokers, values),
     )
-    monkeypatch.setattr(snapshot_rows, "STORM_PAUSE_SECONDS", 0)
-    (row,) = snapshot_rows.read_snapshot(CONNECTION, Settings()).partitions
+    monkeypatch.setattr(snapshot_reader, "STORM_PAUSE_SECONDS", 0)
+    (row,) = snapshot_reader.read_snapshot(CONNECTION, Settings()).partitions
     assert tuple(row[column] for column in RETENTION) == found
 
 
@@ -54,7 +54,7 @@ def test_a_topic_made_a_moment_ago_has_its_logs_before_sizes_are_asked_for(monke
     """ZooKeeper names a leader before that broker has made the log: its offsets are waited for, its size is not."""
     SimulatedCluster(monkeypatch, {"orders": {0: (1, 2)}})
     with_logs: set[object] = set()
-    read_log_dirs = snapshot_rows.sizes.read_log_dirs
+    read_log_dirs = snapshot_reader.sizes.read_log_dirs
 
     def first_offsets(_: object, partitions: Collection[TopicPartition], **__: object) -> dict[TopicPartition, int]:
         with_logs.update(partitions)
@@ -66,19 +66,19 @@ def test_a_topic_made_a_moment_ago_has_its_logs_before_sizes_are_asked_for(monke
 
     monkeypatch.setattr("kafka_rebalance.admin.offsets.read_start_offsets", first_offsets)
     monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", log_dirs)
-    (row,) = snapshot_rows.read_snapshot(CONNECTION, Settings()).partitions
+    (row,) = snapshot_reader.read_snapshot(CONNECTION, Settings()).partitions
     assert row["size_bytes"] is not None
 
 
 def test_the_log_dir_of_each_replica_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     SimulatedCluster(monkeypatch, {"orders": {0: (2, 1)}})
-    read_log_dirs = snapshot_rows.sizes.read_log_dirs
+    read_log_dirs = snapshot_reader.sizes.read_log_dirs
 
     def log_dirs(kafka: KafkaConnection, brokers: Collection[int], **_: object) -> BrokerDisks:
         return replace(read_log_dirs(kafka, brokers), paths={TopicPartition("orders", 0): {1: "/a", 2: "/b"}})
 
     monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", log_dirs)
-    (row,) = snapshot_rows.read_snapshot(CONNECTION, Settings()).partitions
+    (row,) = snapshot_reader.read_snapshot(CONNECTION, Settings()).partitions
     assert row["log_dirs"] == ["/b", "/a"]
 
 
@@ -88,7 +88,7 @@ def test_a_sample_has_what_groups_have_committed_or_nothing_and_the_log_says_why
     cluster = SimulatedCluster(monkeypatch, {"orders": {0: (1, 2), 1: (2, 1)}})
 
     def sampled() -> list[tuple[object, ...]]:
-        rows = metric_rows(snapshot_rows.read_snapshot(CONNECTION, Settings()))
+        rows = metric_rows(snapshot_reader.read_snapshot(CONNECTION, Settings()))
         return [(row.get("committed_offsets"), row.get("committed_groups")) for row in rows]
 
     cluster.committed = {TopicPartition("orders", 0): {"billing": 7, "audit": 5}}
@@ -112,11 +112,11 @@ def test_topics_that_the_brokers_call_internal_stay_where_they_are(
     names = ("orders", "__consumer_offsets", "__state_of_a_later_kafka")
     cluster = SimulatedCluster(monkeypatch, {name: {0: (1, 2)} for name in names})
     cluster.internal = told
-    monkeypatch.setattr(snapshot_rows, "STORM_PAUSE_SECONDS", 0)
-    rows = snapshot_rows.read_snapshot(CONNECTION, Settings()).partitions
+    monkeypatch.setattr(snapshot_reader, "STORM_PAUSE_SECONDS", 0)
+    rows = snapshot_reader.read_snapshot(CONNECTION, Settings()).partitions
     assert {row["topic"] for row in rows if row["excluded"]} == held_back
     by_brokers_alone = told or set()
     assert {row["topic"] for row in rows if row["kafkas_own"]} == by_brokers_alone
-    ticked = snapshot_rows.read_snapshot(CONNECTION, Settings(), internal_topics=True).partitions
+    ticked = snapshot_reader.read_snapshot(CONNECTION, Settings(), internal_topics=True).partitions
     assert not any(row["excluded"] for row in ticked)
     assert {row["topic"] for row in ticked if row["kafkas_own"]} == by_brokers_alone

@@ -18,7 +18,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.history import existing_partitions
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS
-from kafka_rebalance.run import snapshot_rows as cluster_snapshot
+from kafka_rebalance.run import snapshot_reader as cluster_snapshot
 from kafka_rebalance.run.ledger import metric_rows
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
 

@@ -19,7 +19,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.tables.history import EXISTING_SCHEMA, SAMPLES_SCHEMA, aggregated
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS
 from kafka_rebalance.run.ledger import metric_rows
-from kafka_rebalance.run.snapshot_rows import read_snapshot
+from kafka_rebalance.run.snapshot_reader import read_snapshot
 from kafka_rebalance.workflow.hooks import read_connection
 from support.kafka.tiered import (
     RECORD_BYTES,

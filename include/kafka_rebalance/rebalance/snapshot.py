@@ -54,7 +54,7 @@ from kafka_rebalance.run.requester import (
     read_requester,
 )
 from kafka_rebalance.run.run_folder import RunFolder, begin_run_folder, folder_of_run, newest_attempt
-from kafka_rebalance.run.snapshot_rows import Snapshot, read_snapshot, write_topic_rates
+from kafka_rebalance.run.snapshot_reader import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.throttle import run_rates
 from kafka_rebalance.throttle.cordon_leaving import cordon_of
 from kafka_rebalance.throttle.rates import AUTO
