@@ -172,6 +172,11 @@ def write_json(
     return digest_of(json.loads(text))
 
 
+def as_read(value: object) -> Any:
+    """The value of a file's type, as who reads the file as plain JSON gets it."""
+    return json.loads(json.dumps(plain(value), default=plain))
+
+
 def read_json(folder: Folder, name: str) -> dict[str, Any]:
     """The file's content. Raises ArtifactError for a missing or unusable file, FormatVersionError, StorageError."""
     document = read_json_if_there(folder, name)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum, auto
 
-from kafka_rebalance.documents.json_files import VERDICT, JsonFile, Time
+from kafka_rebalance.documents.janitor_report import JanitorReport
+from kafka_rebalance.documents.json_files import VERDICT, JsonFile
 from kafka_rebalance.documents.proposals import FullestDisk
 from kafka_rebalance.documents.snapshot import FullestLogDir
 from kafka_rebalance.documents.verdict import Verdict
@@ -157,27 +158,6 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Leftover:
-    """A finding of the janitor. `id` is the value for the parameter `clean` of its Dag."""
-
-    text: str
-    remedy: str
-    id: str
-    can_be_cleaned: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Janitor:
-    """The janitor's last report."""
-
-    looked_at: Time | None = None
-    alerts: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    findings: tuple[Leftover, ...] = ()
-    lock: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Cluster:
     """What the page says of one cluster."""
 
@@ -190,7 +170,7 @@ class Cluster:
     runs: tuple[Run, ...] = ()  # the newest first
     approvals: tuple[OpenRequest, ...] = ()
     lease: Lease | None = None
-    janitor: Janitor | None = None
+    janitor: JanitorReport | None = None
     is_frozen: bool = False
     problems: tuple[Unread, ...] = ()  # of how it is now
     gaps: tuple[str, ...] = ()  # what cannot be read of its earlier checks

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.json_files import JsonFile, T, decode
+from kafka_rebalance.documents.janitor_report import JanitorReport, janitor_report_file
+from kafka_rebalance.documents.json_files import JsonFile, T
 from kafka_rebalance.documents.progress import BATCHES_FILE
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
@@ -23,7 +24,6 @@ from kafka_rebalance.pages.fleet import (
     NIGHTS,
     WORST,
     Cluster,
-    Janitor,
     Moving,
     NightlyCheck,
     Run,
@@ -227,12 +227,9 @@ def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_reques
     return run_state(facts)
 
 
-def _janitor(deployment: Deployment, connection_id: str, problems: list[Unread]) -> Janitor | None:
+def _janitor(deployment: Deployment, connection_id: str, problems: list[Unread]) -> JanitorReport | None:
     try:
-        report = json_files.read_json_if_there(
-            deployment.runs_root / json_files.JANITOR, f"{file_name(connection_id)}.json"
-        )
-        return decode(Janitor, report, "the janitor's report") if report else None
+        return janitor_report_file(file_name(connection_id)).read_if_there(deployment.runs_root / json_files.JANITOR)
     except (ArtifactError, OSError) as unreadable:
         what = "The janitor's report cannot be read"
         problems.append(Unread(what, f"{what}: {unreadable}"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 
-from kafka_rebalance.documents.json_files import JANITOR, JsonFile
+from kafka_rebalance.documents.janitor_report import janitor_report_file
+from kafka_rebalance.documents.json_files import JANITOR
 from kafka_rebalance.errors import ArtifactError, PolicyError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import STRICTER, Policy
@@ -76,16 +77,9 @@ def other_policies(deployment: Deployment, connection_id: str, cluster_id: str) 
     return others
 
 
-@dataclass(frozen=True, slots=True)
-class _LookedAfter:
-    """The part of the janitor's report that names the cluster behind the connection."""
-
-    cluster_id: str | None = None
-
-
 def _is_same_cluster(deployment: Deployment, name: str, connection_id: str, cluster_id: str) -> bool:
     with suppress(ArtifactError):
-        report = JsonFile(f"{file_name(name)}.json", _LookedAfter).read(deployment.runs_root / JANITOR)
+        report = janitor_report_file(file_name(name)).read(deployment.runs_root / JANITOR)
         if report.cluster_id == cluster_id:
             return True
     try:

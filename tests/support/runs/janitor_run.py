@@ -13,6 +13,8 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.janitor_report import JanitorReport, Sighting, janitor_report_file
+from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -73,15 +75,24 @@ def silent(run: SimulatedRun, seconds: float) -> None:
                 document["updated_at"] = at
             document.pop("format_version")
             json_files.write_json(run.folder, name, document)
-    look_after_cluster._write_report(
-        airflow_deployment(),
-        CONNECTION,
-        {"followed": {"signs": signs_of(run), "since": at, "looked_at": datetime.now(UTC).isoformat()}},
-    )
+    write_report(JanitorReport(followed=Sighting(signs_of(run), datetime.fromisoformat(at), datetime.now(UTC))))
 
 
-def signs_of(run: SimulatedRun) -> list[str]:
+def last_report() -> JanitorReport:
+    report = look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION)
+    assert report is not None
+    return report
+
+
+def write_report(report: JanitorReport) -> None:
+    """As if it were the last one."""
+    folder = airflow_deployment().runs_root / json_files.JANITOR
+    make_folder(folder)
+    janitor_report_file(CONNECTION).write(folder, report)
+
+
+def signs_of(run: SimulatedRun) -> tuple[str, ...]:
     """What the janitor has seen of the run so far, as the lease and the folder tell it."""
     lease = open_lease(SIMULATED)
     assert lease is not None
-    return [str(sign) for sign in (lease.taken_at, *look_after_lease._signs(airflow_deployment(), lease))]
+    return tuple(map(str, (lease.taken_at, *look_after_lease._signs(airflow_deployment(), lease))))

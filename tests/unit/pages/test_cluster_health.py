@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.documents.janitor_report import JanitorReport, UnheldFinding
 from kafka_rebalance.documents.proposals import FirstFull, FullestDisk
 from kafka_rebalance.documents.snapshot import Disks, FullestLogDir
 from kafka_rebalance.pages.fleet import (
     CheckRun,
     Cluster,
     Health,
-    Janitor,
     Lease,
-    Leftover,
     Link,
     Moving,
     NightlyCheck,
@@ -40,7 +39,7 @@ PLACES = Places(
     *(Link(name, f"/{name}") for name in ("check", "janitor", "rebalance", "plan", "freeze", "conns", "variables"))
 )
 CHECK = NightlyCheck(observed_at=NOW, text="even", imbalance=0.0, limit=0.0, rack_violations=0)
-WELL = Cluster("well", NOW, check=CHECK, check_run=CheckRun("success", NOW, LOG), janitor=Janitor(NOW))
+WELL = Cluster("well", NOW, check=CHECK, check_run=CheckRun("success", NOW, LOG), janitor=JanitorReport(looked_at=NOW))
 ASKED = OpenRequest("Rebalance of prod: 12 GiB", NOW, (), Link("Answer", "/answer"))
 MOVING = Moving(NOW, 3, 34, 10, 100, rest="38–52 min")
 
@@ -69,18 +68,20 @@ def row(cluster: Cluster) -> Row:
     return found
 
 
-LEFT = Leftover("a config is left", "Tick it.", "config:old:7", True)
+LEFT = UnheldFinding("config:old:7", "a config is left", "Tick it.", can_be_cleaned=True)
 ILL: dict[Why, Cluster] = {
     Why.UNREAD: Cluster("ill", NOW, problems=(Unread("Its folder cannot be read", "did not answer"),)),
     Why.LEASE_UNREAD: replace(WELL, lease=Lease("", None, None, None, None, problem="not known")),
     Why.RUN_UNREAD: replace(WELL, runs=(run(RunState.PLANNING, problem="its folder cannot be read"),)),
-    Why.JANITOR_ALERT: replace(WELL, janitor=Janitor(NOW, alerts=("Copies move that nobody follows.",))),
+    Why.JANITOR_ALERT: replace(
+        WELL, janitor=JanitorReport(looked_at=NOW, alerts=("Copies move that nobody follows.",))
+    ),
     Why.RUN_NOT_FOLLOWED: moves(is_followed=False, seen_at=NOW - timedelta(minutes=7)),
     Why.RUN_ENDED_BADLY: replace(WELL, runs=(run(RunState.NOT_AS_APPROVED, "failed"),)),
     Why.DISK_FULL: disks(0.5, 3.4),
     Why.RUN_HELD_UP: moves(waits_for=("Broker 4 is not registered. Start it.",)),
     Why.CHECK_FAILED: replace(WELL, check_run=CheckRun("failed", NOW, LOG)),
-    Why.JANITOR_OVERDUE: replace(WELL, janitor=Janitor(NOW - timedelta(hours=1))),
+    Why.JANITOR_OVERDUE: replace(WELL, janitor=JanitorReport(looked_at=NOW - timedelta(hours=1))),
     Why.SEGMENT_ERRORS: replace(WELL, check=replace(CHECK, segment_errors=2)),
     Why.REQUEST_OPEN: replace(WELL, approvals=(ASKED,)),
     Why.DISK_FILLS_UP: disks(0.5, 24.0),
@@ -89,7 +90,7 @@ ILL: dict[Why, Cluster] = {
     Why.CHECK_OVERDUE: replace(WELL, check=replace(CHECK, observed_at=NOW - timedelta(days=3))),
     Why.PARTLY_MEASURED: replace(WELL, check=replace(CHECK, is_whole=False)),
     Why.HISTORY_UNREAD: replace(WELL, gaps=("1 file cannot be read",)),
-    Why.JANITOR_FINDING: replace(WELL, janitor=Janitor(NOW, findings=(LEFT,))),
+    Why.JANITOR_FINDING: replace(WELL, janitor=JanitorReport(looked_at=NOW, findings=(LEFT,))),
     Why.FROZEN: replace(WELL, is_frozen=True),
     Why.NOT_CHECKED: replace(WELL, check=None, check_run=None),
     Why.NOT_LOOKED_AFTER: replace(WELL, janitor=None),

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from kafka_rebalance.cancel.cancel_file import ACTIONS
+from kafka_rebalance.documents.janitor_report import JanitorReport
 from kafka_rebalance.local_cluster.jars.locked_jars import ROOTS
 from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.candidate import Metric
@@ -150,7 +151,7 @@ EVERYTHING = {
 
 
 def sent() -> set[str]:
-    return {*read_gauges._of_check(EVERYTHING, NOW), *read_gauges._of_report({"lock": None}, NOW)}
+    return {*read_gauges._of_check(EVERYTHING, NOW), *read_gauges._of_report(JanitorReport(), NOW)}
 
 
 def test_the_page_has_every_gauge_once() -> None:

@@ -232,9 +232,7 @@ RAW = {"read_json", "read_json_if_there", "write_json"}  # of documents/json_fil
 KNOW_NO_TYPE = {  # why a module takes a run's JSON as it is
     "command.main": "--json prints proposals.json, with keys of later versions",
     "documents.snapshot": "settings.json: Settings has its own form, which is part of each digest",
-    "pages.read_fleet": "the janitor's report, named after its connection",
     "run.run_folder": "digests count whole files, with keys of later versions",
-    "throttle.janitor.look_after_cluster": "the janitor's report, named after its connection",
     "throttle.lease_files": "a lease is in znodes too: it has its own form",
 }
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_rebalance.throttle.janitor.rules import LONGEST_GAP, Sighting, sighted
+from kafka_rebalance.throttle.janitor.rules import LONGEST_GAP, sighted
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 DAYS = (timedelta(days=-1), timedelta(0), timedelta(days=1))
@@ -49,14 +49,6 @@ def test_a_clock_of_who_looks_that_is_set_begins_anew_and_does_not_silence(skew:
     assert sighted(before, ["x"], NOON + skew + timedelta(seconds=40), 35).silent_seconds == 40
 
 
-def test_what_was_seen_long_ago_says_nothing_and_a_note_of_another_form_is_not_believed() -> None:
+def test_what_was_seen_long_ago_says_nothing() -> None:
     before = sighted(None, ["x"], NOON, 35)
     assert sighted(before, ["x"], NOON + 2 * LONGEST_GAP, 35).silent_seconds == 0
-    assert Sighting.from_mapping(before.to_mapping()) == before
-    for note in (
-        None,
-        {},
-        {"signs": 1, "since": "x", "looked_at": "y"},
-        {"signs": [], "since": "2026", "looked_at": 5},
-    ):
-        assert Sighting.from_mapping(note) is None

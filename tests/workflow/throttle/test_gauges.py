@@ -19,12 +19,11 @@ from kafka_rebalance.dags.kafka_throttle_janitor_dag import DAG as JANITOR
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StorageError, UnwatchedError
 from kafka_rebalance.run import ledger
-from kafka_rebalance.throttle.janitor.look_after_cluster import read_janitor_report
 from kafka_rebalance.throttle.janitor.read_gauges import read_gauges
 from kafka_rebalance.workflow import gauges as workflow_gauges
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.documents import report_samples as samples
-from support.runs.janitor_run import Airflow, janitors_run, tend
+from support.runs.janitor_run import Airflow, janitors_run, last_report, tend
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
@@ -135,7 +134,7 @@ def test_gauges_that_cannot_be_sent_replace_no_alert(
     nothing = {"kafka_conn_id": None, "clean": [], "break_lock": None}
     with pytest.raises(UnwatchedError, match="Nobody follows"):
         JANITOR.get_task("tend").python_callable(CONNECTION, nothing, janitors_run())
-    assert len(read_janitor_report(airflow_deployment(), CONNECTION)["alerts"]) == 1
+    assert len(last_report().alerts) == 1
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.dags.kafka_throttle_janitor_dag import DAG as JANITOR
+from kafka_rebalance.documents.janitor_report import JanitorReport
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.run.approved_plan import read_approved
@@ -21,7 +22,7 @@ from kafka_rebalance.throttle.throttle_in_force import check_throttle_in_force
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import step_inputs
 from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
-from support.runs.janitor_run import Airflow, silent, tend
+from support.runs.janitor_run import Airflow, last_report, silent, tend, write_report
 from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file
 from support.zookeeper.fake_zookeeper import REASSIGN
@@ -78,7 +79,7 @@ def test_the_throttle_of_a_run_that_is_gone_stays_until_its_last_copy_is_in_sync
         tend()
     assert cluster.throttles() == held
     assert LOCK in cluster.fake.znodes
-    assert look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION)["alerts"]
+    assert last_report().alerts
     while REASSIGN in cluster.fake.znodes:
         cluster.step()
         tend()  # the alert was given
@@ -108,11 +109,8 @@ def test_an_alert_of_a_clock_that_was_ahead_is_given_again(
     airflow.states["one"] = "failed"
     with pytest.raises(UnwatchedError):
         tend()
-    report = look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION)
-    ahead = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    look_after_cluster._write_report(
-        airflow_deployment(), CONNECTION, {"raised": dict.fromkeys(report["raised"], ahead)}
-    )
+    ahead = datetime.now(UTC) + timedelta(days=1)
+    write_report(JanitorReport(raised=dict.fromkeys(last_report().raised, ahead)))
     with pytest.raises(UnwatchedError):
         tend()
 
@@ -294,10 +292,7 @@ def test_a_lock_that_is_not_broken_since_its_copies_go_on_is_said_every_time(
     for _ in range(2):
         with pytest.raises(AirflowFailException, match=r"LockHeldError: .* not broken: Nobody follows the copies of"):
             tend("uma", break_lock=tend()["lock"])
-    assert (
-        "The lock was not broken"
-        in look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION)["warnings"][-1]
-    )
+    assert "The lock was not broken" in last_report().warnings[-1]
     assert cluster.throttles() == held
 
 

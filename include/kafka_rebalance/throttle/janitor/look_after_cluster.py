@@ -10,15 +10,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from kafka_rebalance import clock
-from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.janitor_report import (
+    JanitorReport,
+    OpenThrottle,
+    RunProgress,
+    Sighting,
+    janitor_report_file,
+)
 from kafka_rebalance.documents.progress import PROGRESS_FILE
 from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.errors import (
@@ -36,7 +42,7 @@ from kafka_rebalance.run.run_lock import forget_old_locks, noted_connections
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.janitor import sweep
 from kafka_rebalance.throttle.janitor.look_after_lease import Look, look_after_lease
-from kafka_rebalance.throttle.janitor.rules import Sighting, UnheldFinding
+from kafka_rebalance.throttle.janitor.rules import moment
 from kafka_rebalance.throttle.janitor.sweep import Asked, read_asked
 from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease
@@ -81,11 +87,11 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
     """
     asked = read_asked(inputs, connection_id, params)
     deployment = inputs.deployment
-    before = read_janitor_report(deployment, connection_id)
+    before = read_janitor_report(deployment, connection_id) or JanitorReport()
     connection = deployment.read_connection(connection_id)
     with open_cluster(connection) as cluster:
-        look = _watch(deployment, cluster, asked, Sighting.from_mapping(before.get("followed")))
-        findings, swept_at = _swept_before(before)
+        look = _watch(deployment, cluster, asked, before.followed)
+        findings, swept_at = before.findings, before.swept_at
         cleaned: list[str] = []
         if asked or _is_due(swept_at, SWEEP_SECONDS):
             try:
@@ -98,29 +104,30 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
             else:
                 cleaned = sweep.clean(kept, connection_id, asked, found)
                 look.warnings += found.unread
-                findings = [asdict(finding) for finding in found.findings if finding.id not in cleaned]
-            swept_at = now_text()
-    lease = _open_lease(deployment, look.cluster_id)
-    raised_before = before.get("raised", {})
-    raised = {key: now_text() for key in look.alerts if _is_due(raised_before.get(key), REMIND_SECONDS)}
-    report = {
-        "connection_id": connection_id,
-        "cluster_id": look.cluster_id,
-        "looked_at": now_text(),
-        "lines": look.lines,
-        "lock": look.holder,
-        "locked_since": _locked_since(before, look.holder),
-        "throttle": None if lease is None else {key: getattr(lease, key) for key in ("taken_at", "bytes_per_second")},
-        "progress": _run_progress(deployment, lease, before.get("progress"), clock.utc_now()),
-        "followed": look.followed.to_mapping() if look.followed else None,
-        "alerts": sorted(look.alerts.values()),
-        "warnings": look.warnings,
-        "findings": findings,
-        "cleaned": cleaned,
-        "swept_at": swept_at,
-        "raised": {key: at for key, at in {**raised_before, **raised}.items() if key in look.alerts},
-    }
-    _write_report(deployment, connection_id, report)
+                findings = tuple(finding for finding in found.findings if finding.id not in cleaned)
+            swept_at = clock.utc_second()
+    lease, now = _open_lease(deployment, look.cluster_id), clock.utc_second()
+    raised = {key: now for key in look.alerts if _is_due(before.raised.get(key), REMIND_SECONDS)}
+    report = JanitorReport(
+        connection_id=connection_id,
+        cluster_id=look.cluster_id,
+        looked_at=now,
+        lines=tuple(look.lines),
+        lock=look.holder,
+        locked_since=_locked_since(before, look.holder, now),
+        throttle=None if lease is None else OpenThrottle(moment(lease.taken_at), lease.bytes_per_second),
+        progress=_run_progress(deployment, lease, before.progress, clock.utc_now()),
+        followed=look.followed,
+        alerts=tuple(sorted(look.alerts.values())),
+        warnings=tuple(look.warnings),
+        findings=findings,
+        cleaned=tuple(cleaned),
+        swept_at=swept_at,
+        raised={key: at for key, at in {**before.raised, **raised}.items() if key in look.alerts},
+    )
+    folder = deployment.runs_root / json_files.JANITOR
+    make_folder(folder)
+    janitor_report_file(file_name(connection_id)).write(folder, report)
     _log(connection_id, report)
     if look.holder is None:
         forget_old_locks(deployment, connection_id)
@@ -128,7 +135,8 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
         raise LockHeldError(look.not_broken)
     if raised:
         raise UnwatchedError(" ".join(look.alerts[key] for key in sorted(raised)))
-    return report
+    written: dict[str, Any] = json_files.as_read(report)
+    return written
 
 
 def _watch(deployment: Deployment, cluster: OpenCluster, asked: Asked, followed: Sighting | None) -> Look:
@@ -150,86 +158,55 @@ def _open_lease(deployment: Deployment, cluster_id: str) -> ThrottleLease | None
     return lease if lease is not None and lease.released_at is None else None
 
 
-def _locked_since(before: Mapping[str, Any], holder: str | None) -> str | None:
+def _locked_since(before: JanitorReport, holder: str | None, now: datetime) -> datetime | None:
     """When the janitor first saw this holder of the lock."""
     if holder is None:
         return None
-    return before.get("locked_since") or now_text() if before.get("lock") == holder else now_text()
+    return before.locked_since or now if before.lock == holder else now
 
 
-def _is_due(at: object, seconds: float) -> bool:
-    """Whether so many seconds have passed since `at`. True too if `at` is not a time, or lies in the future."""
+def _is_due(at: datetime | None, seconds: float) -> bool:
+    """Whether so many seconds have passed since `at`. True too if that is not known, or lies in the future."""
+    return at is None or not 0 <= (clock.utc_now() - at).total_seconds() < seconds
+
+
+def read_janitor_report(deployment: Deployment, connection_id: str) -> JanitorReport | None:
+    """The janitor's last report; None if there is none, or if it cannot be read."""
     try:
-        passed = (clock.utc_now() - datetime.fromisoformat(str(at))).total_seconds()
-    except (ValueError, TypeError):
-        return True
-    return not 0 <= passed < seconds
+        return janitor_report_file(file_name(connection_id)).read_if_there(deployment.runs_root / json_files.JANITOR)
+    except ArtifactError as unreadable:
+        log.warning("The janitor's last report counts for nothing: %s", unreadable)
+        return None
 
 
-def read_janitor_report(deployment: Deployment, connection_id: str) -> dict[str, Any]:
-    """The janitor's last report; empty if there is none, or if it cannot be read."""
-    folder = deployment.runs_root / json_files.JANITOR
-    try:
-        return json_files.read_json(folder, f"{file_name(connection_id)}.json")
-    except ArtifactError:
-        return {}
-
-
-def _swept_before(report: Mapping[str, Any]) -> tuple[list[dict[str, Any]], object]:
-    """The findings of the last sweep and its time. If they cannot be read, there is no time, so a sweep is due."""
-    try:
-        findings = [dict(found) for found in report.get("findings", ())]
-        for finding in findings:
-            UnheldFinding.from_mapping(finding)
-    except (KeyError, TypeError, ValueError) as unreadable:
-        log.warning(
-            "The findings of the last sweep cannot be read (%r). The janitor sweeps the cluster again.", unreadable
-        )
-        return [], None
-    return findings, report.get("swept_at")
-
-
-def _write_report(deployment: Deployment, connection_id: str, report: Mapping[str, Any]) -> None:
-    folder = deployment.runs_root / json_files.JANITOR
-    make_folder(folder)
-    json_files.write_json(folder, f"{file_name(connection_id)}.json", report)
-
-
-def _log(connection_id: str, report: Mapping[str, Any]) -> None:
-    for level, name in ((logging.ERROR, "alerts"), (logging.WARNING, "warnings"), (logging.INFO, "lines")):
-        for text in report[name]:
+def _log(connection_id: str, report: JanitorReport) -> None:
+    told = ((logging.ERROR, report.alerts), (logging.WARNING, report.warnings), (logging.INFO, report.lines))
+    for level, texts in told:
+        for text in texts:
             log.log(level, "%s: %s", connection_id, text)
-    for found in report["findings"]:
-        one = UnheldFinding.from_mapping(found)
-        log.warning("%s: %s | %s. %s", connection_id, one.id if one.can_be_cleaned else "-", one.text, one.remedy)
-    for one_id in report["cleaned"]:
-        log.info("%s: cleaned %s", connection_id, one_id)
+    for finding in report.findings:
+        name = finding.id if finding.can_be_cleaned else "-"
+        log.warning("%s: %s | %s. %s", connection_id, name, finding.text, finding.remedy)
+    for name in report.cleaned:
+        log.info("%s: cleaned %s", connection_id, name)
 
 
 # How far the run is that holds the cluster's throttle, and since when it has not come further.
 
 
 def _run_progress(
-    deployment: Deployment, lease: ThrottleLease | None, before: Mapping[str, Any] | None, now: datetime
-) -> dict[str, Any] | None:
-    """`progress` of the janitor's report; None if no run holds a throttle, or if it has noted nothing that can be read.
-
-    `before`: the same of the last report. `since` is the janitor's time at which the copied bytes, or the partitions in
-    place, were first seen as they are now.
-    """
+    deployment: Deployment, lease: ThrottleLease | None, before: RunProgress | None, now: datetime
+) -> RunProgress | None:
+    """None if no run holds a throttle, or if it has noted nothing that can be read. `before` is of the last report."""
     if lease is None:
         return None
     try:
-        written = json_files.read_json_if_there(open_run_folder(deployment, lease.run_folder), json_files.PROGRESS)
-        seen = None if written is None else PROGRESS_FILE.decode(written)
+        noted = PROGRESS_FILE.read_if_there(open_run_folder(deployment, lease.run_folder))
     except (RunFolderError, ArtifactError):
         return None
-    if seen is None:
+    if noted is None:
         return None
-    found = {
-        "run": lease.run,
-        "partitions_left": max(0, seen.partitions_total - seen.partitions_done),
-        "bytes_left": max(0, seen.bytes_total - seen.bytes_copied),
-    }
-    is_same = before is not None and all(before.get(key) == value for key, value in found.items())
-    return {**found, "since": before["since"] if is_same and before is not None else now.isoformat()}
+    partitions_left = max(0, noted.partitions_total - noted.partitions_done)
+    progress = RunProgress(lease.run, partitions_left, max(0, noted.bytes_total - noted.bytes_copied), now)
+    is_same = before is not None and replace(progress, since=before.since) == before
+    return before if is_same else progress

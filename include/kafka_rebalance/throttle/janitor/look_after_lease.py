@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents.janitor_report import Sighting
 from kafka_rebalance.documents.progress import BATCHES_FILE, PROGRESS_FILE
 from kafka_rebalance.errors import (
     ArtifactError,
@@ -29,7 +30,7 @@ from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.run.run_lock import read_standing, this_airflow
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import set_now as throttle_now
-from kafka_rebalance.throttle.janitor.rules import UNWATCHED_SECONDS, Sighting, custody, sighted
+from kafka_rebalance.throttle.janitor.rules import UNWATCHED_SECONDS, custody, sighted
 from kafka_rebalance.throttle.janitor.sweep import Asked
 from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_rebalance import clock
+from kafka_rebalance.documents.janitor_report import JanitorReport
 from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.inputs import Deployment
@@ -59,20 +60,20 @@ def _of_check(row: Mapping[str, Any], now: datetime) -> dict[str, float]:
     return {name: float(value) for name, value in known.items() if value is not None}
 
 
-def _of_report(report: Mapping[str, Any], now: datetime) -> dict[str, float]:
-    if not report:
+def _of_report(report: JanitorReport | None, now: datetime) -> dict[str, float]:
+    if report is None:
         return {}
-    progress, throttle = report.get("progress") or {}, report.get("throttle") or {}
+    progress, throttle = report.progress, report.throttle
     return {
-        "run.bytes_left": float(progress.get("bytes_left", 0)),
-        "run.partitions_left": float(progress.get("partitions_left", 0)),
-        "run.seconds_since_progress": _age(progress.get("since"), now) or 0.0,
-        "throttle.bytes_per_second": float(throttle.get("bytes_per_second", 0)),
-        "throttle.age_seconds": _age(throttle.get("taken_at"), now) or 0.0,
-        "lock.held": float(report.get("lock") is not None),
-        "lock.age_seconds": _age(report.get("locked_since"), now) or 0.0,
-        "janitor.alerts": float(len(report.get("alerts", ()))),
-        "janitor.findings": float(len(report.get("findings", ()))),
+        "run.bytes_left": float(progress.bytes_left if progress else 0),
+        "run.partitions_left": float(progress.partitions_left if progress else 0),
+        "run.seconds_since_progress": _age(progress and progress.since, now) or 0.0,
+        "throttle.bytes_per_second": float(throttle.bytes_per_second if throttle else 0),
+        "throttle.age_seconds": _age(throttle and throttle.taken_at, now) or 0.0,
+        "lock.held": float(report.lock is not None),
+        "lock.age_seconds": _age(report.locked_since, now) or 0.0,
+        "janitor.alerts": float(len(report.alerts)),
+        "janitor.findings": float(len(report.findings)),
     }
 
 

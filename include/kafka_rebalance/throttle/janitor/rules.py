@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Self
 
+from kafka_rebalance.documents.janitor_report import Sighting, UnheldFinding
 from kafka_rebalance.kafka.throttles import EVERY_REPLICA, THROTTLE_KEYS, split_entry
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.digests import digest_of
@@ -25,33 +25,6 @@ from kafka_rebalance.throttle.lease import ThrottleLease, list_entries
 LONGEST_GAP = timedelta(minutes=10)
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """The signs at a look. Times are of the janitor's clock."""
-
-    signs: tuple[str, ...]
-    since: datetime  # when the newest sign came
-    looked_at: datetime
-
-    @property
-    def silent_seconds(self) -> float:
-        return (self.looked_at - self.since).total_seconds()
-
-    def to_mapping(self) -> dict[str, Any]:
-        times = {name: getattr(self, name).isoformat() for name in ("since", "looked_at")}
-        return {"signs": list(self.signs), **times}
-
-    @classmethod
-    def from_mapping(cls, note: object) -> Self | None:
-        """None for a note of another form."""
-        match note:
-            case {"signs": [*signs], "since": since, "looked_at": looked_at}:
-                began, looked = _parsed(str(since)), _parsed(str(looked_at))
-                if began is not None and looked is not None:
-                    return cls(tuple(map(str, signs)), began, looked)
-        return None
-
-
 def sighted(before: Sighting | None, signs: Sequence[object], now: datetime, believed_seconds: float) -> Sighting:
     """After another look. `before`: the last one.
 
@@ -59,7 +32,7 @@ def sighted(before: Sighting | None, signs: Sequence[object], now: datetime, bel
     janitor reports a dead follower later by no more than that.
     """
     texts = tuple(map(str, signs))
-    newest = max((at for text in texts if (at := _parsed(text)) is not None), default=None)
+    newest = max((at for text in texts if (at := moment(text)) is not None), default=None)
     oldest = now - timedelta(seconds=believed_seconds)
     if before is not None and timedelta(0) <= now - before.looked_at <= LONGEST_GAP:
         if texts == before.signs:
@@ -68,7 +41,8 @@ def sighted(before: Sighting | None, signs: Sequence[object], now: datetime, bel
     return Sighting(texts, newest if newest is not None and oldest <= newest <= now else now, now)
 
 
-def _parsed(text: str) -> datetime | None:
+def moment(text: str) -> datetime | None:
+    """The time that a text says, if it is one with its zone."""
     try:
         at = datetime.fromisoformat(text)
     except (TypeError, ValueError):
@@ -127,24 +101,6 @@ def custody(
 
 
 # What is on a cluster and belongs to nobody: throttles, configs without a topic, stray replicas.
-
-
-@dataclass(frozen=True, slots=True)
-class UnheldFinding:
-    """Something that should not be there. `id` holds its content too: after a change it is another finding."""
-
-    id: str
-    text: str
-    remedy: str
-    can_be_cleaned: bool
-    entity: str = ""  # of a config
-    key: str = ""  # of a throttle
-
-    @classmethod
-    def from_mapping(cls, found: Mapping[str, Any]) -> Self:
-        """As the janitor's report has it; keys of a later version are ignored. Raises KeyError."""
-        names = ("id", "text", "remedy", "can_be_cleaned")
-        return cls(**{name: found[name] for name in names}, entity=found.get("entity", ""), key=found.get("key", ""))
 
 
 def unheld_throttles(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_rebalance.admin import log_dirs
+from kafka_rebalance.documents.janitor_report import UnheldFinding
 from kafka_rebalance.errors import InputError, PolicyError, ReadError, SettingsError
 from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -15,7 +16,6 @@ from kafka_rebalance.model.lock_owner import Fence, is_same_run
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.throttle.janitor import rules
-from kafka_rebalance.throttle.janitor.rules import UnheldFinding
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 
 
