@@ -108,9 +108,7 @@ def within_limits(reachable: Callable[[Floats], Floats], shares: Floats, evened:
     REPLICA_METRICS]. If all brokers together may not carry a resource, its targets stay.
     """
     targets, capped = reachable(shares), shares.copy()
-    binds = np.zeros(targets.shape[1], dtype=bool)
-    for k in (REPLICAS, DISK):
-        binds[k] = targets[evened, k].sum() <= limits[evened, k].sum()
+    binds: Bools = targets[evened].sum(axis=0) <= limits[evened].sum(axis=0)
     limits = np.maximum(limits, 1e-6 * targets)  # a limit of 0 would divide by zero
     for _ in range(_FITTINGS):
         over = evened[:, None] & binds & (targets > limits * (1 + 1e-9))
@@ -118,7 +116,7 @@ def within_limits(reachable: Callable[[Floats], Floats], shares: Floats, evened:
             break
         fits = np.divide(limits, targets, out=np.ones_like(targets), where=over)
         capped[:, REPLICAS] *= fits.min(axis=1)
-        capped[:, DISK] *= fits[:, DISK]
+        capped[:, DISK:] *= fits[:, DISK:]
         targets = reachable(capped)
     return targets
 

@@ -155,9 +155,9 @@ class Outside:
             rows, columns = np.divmod(slots, placement.width)
             here, there = held[slots], held[others]
             legal &= placement.allowed(rows, columns, there[:, None])[:, 0]
-            net = placement.weights[rows, DISK] - placement.weights[others // placement.width, DISK]
-            now = placement.loads[there, DISK]
-            legal &= now + net <= np.maximum(placement.limits[there, DISK], now)
+            net = placement.weights[rows] - placement.weights[others // placement.width]
+            now = placement.loads[there]
+            legal &= (now + net <= np.maximum(placement.limits[there], now)).all(axis=1)
             crowds |= ~np.broadcast_to(placement.crowding.allows(rows, here, there[:, None]), (len(rows), 1))[:, 0]
         rows, others = mine // placement.width, theirs // placement.width
         legal &= ~crowds | placement.crowding.exchanges_evenly(rows, held[mine], others, held[theirs])

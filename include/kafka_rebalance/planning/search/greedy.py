@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.planning.bounds.targets import Bands, distance
-from kafka_rebalance.planning.problem.arrays import BYTES_IN, DISK, REPLICAS, Bools, Floats, Ints
+from kafka_rebalance.planning.problem.arrays import BYTES_IN, REPLICAS, Bools, Floats, Ints
 from kafka_rebalance.planning.search.placement import GAIN, Placement
 
 _ROUNDS_PER_SLOT = 4
@@ -297,7 +297,7 @@ def _exchange_options(
         here, there = loads[broker] + gain_here, loads[other] - gain_here
         change = distance(here, low[broker], high[broker]) + distance(there, low[other], high[other]) - base
         fits = np.ones(len(other), dtype=bool)
-        for k in (REPLICAS, DISK):
+        for k in range(limits.shape[1]):
             fits &= (here[:, k] <= limits[broker, k]) | (gain_here[:, k] <= 0)
             fits &= (there[:, k] <= limits[other, k]) | (gain_here[:, k] >= 0)
         options.append(np.where(legal & fits, change, 0.0) / (np.maximum(cost, 0.0) + _LEAST))

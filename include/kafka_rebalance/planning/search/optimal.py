@@ -17,7 +17,6 @@ from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.targets import Bands
 from kafka_rebalance.planning.problem.arrays import (
     DISK,
-    REPLICAS,
     Bools,
     Floats,
     Ints,
@@ -381,9 +380,8 @@ class ListProgram:
         frame = self._frame
         now = replica_loads(frame.problem.replicas, frame.weights, len(frame.targets))
         high, fixed = bands.high.copy(), self._fixed()
-        # A disk that is too full already may stay so, and receives nothing (`_takes`).
-        high[:, DISK] = np.minimum(high[:, DISK], np.maximum(frame.limits[:, DISK], now[:, DISK]))
-        high[:, REPLICAS] = np.minimum(high[:, REPLICAS], frame.limits[:, REPLICAS])
+        # A broker that is beyond a limit already may stay so. A disk that is receives nothing (`_takes`).
+        high = np.minimum(high, np.maximum(frame.limits, now))
         for k in range(high.shape[1]):
             weights = frame.weights[self.partitions, k]
             if weights.any():

@@ -11,7 +11,6 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.targets import Bands, distance
 from kafka_rebalance.planning.problem.arrays import (
-    DISK,
     REPLICAS,
     Bools,
     Floats,
@@ -131,10 +130,9 @@ class Placement:
         self.width = replicas.shape[1]
         self.domains = domains_of(rule, replicas)
         self.loads = replica_loads(replicas, weights, len(receivers))
-        # A disk beyond its limit keeps what it has.
-        self.home_limits = limits.copy()
-        at_first = replica_loads(origin, weights, len(receivers))[:, DISK]
-        self.home_limits[:, DISK] = np.maximum(limits[:, DISK], at_first) * (1 + 1e-9)
+        self._limited = np.flatnonzero(np.isfinite(limits).any(axis=0)).tolist()  # resources
+        # A broker beyond a limit keeps what it has.
+        self.home_limits = np.maximum(limits, replica_loads(origin, weights, len(receivers))) * (1 + 1e-9)
         self._one = float(weights[:, REPLICAS].max(initial=0.0))  # what a replica counts, whichever it is
         counts = (replicas >= 0).sum(axis=1)
         self.average = int(evened.sum()) / max(1, int(counts.sum()))  # weight of a replica, in every resource
@@ -265,10 +263,11 @@ class Placement:
         return free & self.has_room(rows, targets, self.home_limits if home else self.limits)
 
     def has_room(self, rows: Ints, targets: Ints, limits: Floats | None = None) -> Bools:
-        """[row, target] Whether the target may have one more replica, and its disk one of that size."""
+        """[row, target] Whether the target may have one more such replica."""
         limits = self.limits if limits is None else limits
-        room: Bools = self.loads[targets, DISK] + self.weights[rows, DISK, None] <= limits[targets, DISK]
-        room &= self.loads[targets, REPLICAS] + self._one <= limits[targets, REPLICAS]
+        room: Bools = np.ones((len(rows), targets.shape[-1]), dtype=bool)
+        for k in self._limited:
+            room &= self.loads[targets, k] + self.weights[rows, k, None] <= limits[targets, k]
         return room
 
     def permitted(self, slots: Ints, targets: Ints) -> Bools:
