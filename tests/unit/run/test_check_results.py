@@ -192,8 +192,17 @@ def test_throttles_must_be_as_recorded_before_the_run(
     entity = "topics/t" if key == LEADERS else "brokers/1"
     present = {} if now is None else {entity: {key: now}}
     (check,) = check_throttles({entity: {key: prior}}, {entity: {key: ours}}, present)
-    assert (check.passed, check.severity) == (passed, severity)
+    assert (check.name, check.passed, check.severity) == ("throttle", passed, severity)
     assert check.subject == f"{entity} {key}"
+    assert check.expectation == ("not set, as before" if prior is None else f"{prior!r}, as before")
+    assert check.finding.startswith("not set" if now is None else repr(now)) or "rubbish" in check.finding
+
+
+def test_what_a_lease_has_recorded_and_does_not_set_must_be_as_before_too() -> None:
+    (check,) = check_throttles({"brokers/1": {RATE: "5"}}, {}, {"brokers/1": {RATE: "5"}})
+    assert check.passed
+    (check,) = check_throttles({"brokers/1": {RATE: "5"}}, {}, {})
+    assert check.warns
 
 
 def test_a_rate_that_the_run_has_set_earlier_fails_when_it_is_left() -> None:
@@ -202,7 +211,9 @@ def test_a_rate_that_the_run_has_set_earlier_fails_when_it_is_left() -> None:
         {"brokers/1": {RATE: None}}, {"brokers/1": {RATE: "9"}}, {"brokers/1": {RATE: "5"}}, {"5", "9"}
     )
     assert not check.passed
-    assert "an earlier rate of this run" in check.finding
+    assert check.finding == "'5', still an earlier rate of this run"
+    (check,) = check_throttles({"brokers/1": {RATE: None}}, {"brokers/1": {RATE: "9"}}, {"brokers/1": {RATE: "9"}})
+    assert check.finding == "'9', still the rate of this run"
 
 
 def test_a_throttle_that_is_left_warns_whoever_set_it() -> None:
@@ -211,6 +222,9 @@ def test_a_throttle_that_is_left_warns_whoever_set_it() -> None:
     assert [(check.name, check.subject, check.warns) for check in checks] == [
         ("throttle_left", f"brokers/<default> {RATE}", True),
         ("throttle_left", f"topics/t {LEADERS}", True),
+    ]
+    assert [(check.expectation, check.finding.split()[0]) for check in checks] == [
+        ("no throttle once nothing moves", value) for value in ("'5'", "'0:1'")
     ]
 
 
@@ -263,5 +277,6 @@ def test_what_is_set_without_a_lease_fails_each_by_its_entity_and_key() -> None:
         ("throttle", f"topics/t {LEADERS}", False, "error"),
     ]
     assert [check.finding.partition(",")[0] for check in checks] == ["'5'", "'0:1'"]
+    assert {check.expectation for check in checks} == {"nothing that this run sets"}
     assert check_unrecorded([]) == ()
     assert check_left({"brokers/1": {RATE: "5"}}, checks) == (), "said already"

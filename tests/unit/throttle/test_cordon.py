@@ -64,6 +64,8 @@ def test_no_copy_needs_the_cordon_so_its_loss_stops_no_batch() -> None:
     del during[ENTITY]
     assert confirm(held, during) == ()
     assert lifted(held.wanted, held.own_rates, during) == ()
+    first = replace(held, wanted={ENTITY: held.wanted[ENTITY], **held.wanted})
+    assert len(confirm(first, {})) == sum(map(len, held.wanted.values())) - 1, "all others are told"
 
 
 def test_another_rate_does_not_touch_the_cordon() -> None:
