@@ -68,8 +68,12 @@ def request_moves(
     registered: Collection[int],
     not_later_than: float,
     who_moves: WhoMoves = nobody_known,
+    keeps_factors: bool = False,
 ) -> dict[TopicPartition, str]:
     """One request, for `MOST_AT_ONCE` partitions at most. Returns {partition: why Kafka refused it}.
+
+    `keeps_factors`: no target is longer or shorter than its partition's list was. Then Kafka from 4.1 on refuses each
+    that is by now (KIP-860); earlier versions are not told.
 
     Kafka carries out the others. A partition that is on its way to its target already is left out. After
     `not_later_than`, a time of `time.monotonic`, nothing is sent. Raises WriteError if a list must not be requested, or
@@ -90,7 +94,9 @@ def request_moves(
     if not asked:
         return {}
     what = f"the reassignment of {len(asked)} partitions"
-    answer = wire.write(_request(asked), what, Kind.REASSIGNMENT, "", not_later_than=not_later_than)
+    answer = wire.write(
+        _request(asked, keeps_factors=keeps_factors), what, Kind.REASSIGNMENT, "", not_later_than=not_later_than
+    )
     refused_at_all(what, _ALTER_CLUSTER, answer)
     refused = {tp: error_in_words(one) for tp, one in _each(answer) if one.error_code}
     if len(refused) < len(asked):
@@ -151,15 +157,19 @@ def elect_leaders(
     return left
 
 
-def _request(asked: Mapping[TopicPartition, list[int] | None]) -> AlterPartitionReassignmentsRequest:
-    """None cancels."""
+def _request(
+    asked: Mapping[TopicPartition, list[int] | None], *, keeps_factors: bool = False
+) -> AlterPartitionReassignmentsRequest:
+    """None cancels. `keeps_factors` is left out of a request of the first version, which has no place for it."""
     of_topic = AlterPartitionReassignmentsRequest.ReassignableTopic
     by_topic: dict[str, list[Any]] = {}
     for tp, replicas in asked.items():
         one = of_topic.ReassignablePartition(partition_index=tp.partition, replicas=replicas)
         by_topic.setdefault(tp.topic, []).append(one)
     topics = [of_topic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()]
-    return AlterPartitionReassignmentsRequest(timeout_ms=_TIMEOUT_MS, topics=topics)
+    return AlterPartitionReassignmentsRequest(
+        timeout_ms=_TIMEOUT_MS, topics=topics, allow_replication_factor_change=not keeps_factors
+    )
 
 
 def _each(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:

@@ -222,6 +222,7 @@ class AdminApiCluster:
                 registered=registered,
                 not_later_than=until,
                 who_moves=partial(self.read_movers, besides=holder),
+                keeps_factors=all(len(move.before) == len(move.after) for move in some_moves),
             ),
         )
 

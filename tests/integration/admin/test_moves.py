@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -49,9 +50,9 @@ def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> str:
 
 
 def request(
-    wire: Wire, targets: dict[TopicPartition, tuple[int, ...]], late: float = 30.0
+    wire: Wire, targets: dict[TopicPartition, tuple[int, ...]], late: float = 30.0, **more: Any
 ) -> dict[TopicPartition, str]:
-    return reassignments.request_moves(wire, targets, registered=LIVE, not_later_than=time.monotonic() + late)
+    return reassignments.request_moves(wire, targets, registered=LIVE, not_later_than=time.monotonic() + late, **more)
 
 
 def lists(wire: Wire, topic: str) -> dict[int, tuple[int, ...]]:
@@ -83,6 +84,20 @@ def test_what_kafka_refuses_is_told_and_the_rest_is_carried_out(wire: Wire, topi
     assert list(refused) == [absent]
     assert "UnknownTopicOrPartition" in refused[absent]
     assert lists(wire, topic)[0] == (2, 1)
+
+
+def test_a_request_that_keeps_factors_changes_none(wire: Wire, cluster: LocalCluster, topic: str) -> None:
+    """Somebody may have changed the factor since the last look. Below 4.1 Kafka is not told (KIP-860)."""
+    kept, longer = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    refused = request(wire, {kept: (2, 1), longer: (2, 1, 3)}, keeps_factors=True)
+    assert lists(wire, topic)[0] == (2, 1)
+    if cluster.version.startswith("3."):
+        assert refused == {}
+        return
+    assert list(refused) == [longer]
+    assert "InvalidReplicationFactor" in refused[longer]
+    assert lists(wire, topic)[1] == (2, 1)
+    assert request(wire, {longer: (2, 1, 3)}) == {}
 
 
 @pytest.mark.parametrize("after", [(), (1, 1), (1, 9), (-1, 2)])
