@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kafka_rebalance.documents.json_files import JsonFile, Time
+from kafka_rebalance.documents.json_files import JANITOR, JsonFile, Time
+from kafka_rebalance.documents.storage import Folder, file_name, make_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,16 @@ class JanitorReport:
     raised: Mapping[str, Time] = field(default_factory=dict)  # by alert, when it last failed the task
 
 
-def janitor_report_file(name: str) -> JsonFile[JanitorReport]:
-    """`name` is that of the connection, as a file may have it."""
-    return JsonFile(f"{name}.json", JanitorReport, "The janitor's next look writes it anew.")
+def read_janitor_report(runs_root: Folder, connection_id: str) -> JanitorReport | None:
+    """The janitor's last report; None if there is none. Raises ArtifactError."""
+    return _file(connection_id).read_if_there(runs_root / JANITOR)
+
+
+def write_janitor_report(runs_root: Folder, connection_id: str, report: JanitorReport) -> None:
+    """Raises StorageError."""
+    make_folder(runs_root / JANITOR)
+    _file(connection_id).write(runs_root / JANITOR, report)
+
+
+def _file(connection_id: str) -> JsonFile[JanitorReport]:
+    return JsonFile(f"{file_name(connection_id)}.json", JanitorReport, "The janitor's next look writes it anew.")

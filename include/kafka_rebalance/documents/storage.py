@@ -7,7 +7,9 @@ errors of its own. `exists()` is not used, because it also says no if a bucket d
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -20,6 +22,9 @@ from kafka_rebalance.errors import StorageError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+# A disk takes names of 255 bytes. `.parquet` comes behind one, and while a file is written, `.` and 22 more around it.
+# A run id of Airflow's has up to 250 characters, and some names hold a Dag, a connection or a time beside it.
+_LONGEST_NAME = 200
 
 
 class Folder(Protocol):
@@ -43,6 +48,14 @@ class FolderOfRuns(Folder, OnDisk, Protocol):
     @property
     def parent(self) -> Self: ...
     def with_name(self, name: str) -> Self: ...
+
+
+def file_name(name: str) -> str:
+    """A name that is safe in any storage, and different for different run ids."""
+    safe = re.sub(r"[^A-Za-z0-9._-]", "_", name).strip(".") or "_"
+    if len(safe) > _LONGEST_NAME - 9:
+        return f"{safe[: _LONGEST_NAME - 33]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def is_there(file: OnDisk) -> bool:

@@ -12,11 +12,11 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.storage import modified_at, names_in, remove, remove_folder
+from kafka_rebalance.documents.storage import file_name, modified_at, names_in, remove, remove_folder
 from kafka_rebalance.errors import RebalanceError, RunFolderError
 from kafka_rebalance.run import ledger, policy_file
 from kafka_rebalance.run.inputs import Deployment, StepInputs
-from kafka_rebalance.run.run_folder import RunFolder, attempts, file_name, owners_of
+from kafka_rebalance.run.run_folder import RunFolder, attempts, owners_of
 from kafka_rebalance.run.run_lock import noted_connections
 from kafka_rebalance.run.running_rebalance import find_moved
 from kafka_rebalance.throttle import lease_files

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.janitor_report import JanitorReport, janitor_report_file
+from kafka_rebalance.documents.janitor_report import JanitorReport, read_janitor_report
 from kafka_rebalance.documents.json_files import JsonFile, T
 from kafka_rebalance.documents.progress import BATCHES_FILE
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
@@ -41,7 +40,6 @@ from kafka_rebalance.run.inputs import Deployment, RunName
 from kafka_rebalance.run.read_in_time import Reading, Reads
 from kafka_rebalance.run.run_folder import (
     RunFolder,
-    file_name,
     find_run_folder,
     folder_of_run,
     newest_attempt,
@@ -229,7 +227,7 @@ def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_reques
 
 def _janitor(deployment: Deployment, connection_id: str, problems: list[Unread]) -> JanitorReport | None:
     try:
-        return janitor_report_file(file_name(connection_id)).read_if_there(deployment.runs_root / json_files.JANITOR)
+        return read_janitor_report(deployment.runs_root, connection_id)
     except (ArtifactError, OSError) as unreadable:
         what = "The janitor's report cannot be read"
         problems.append(Unread(what, f"{what}: {unreadable}"))

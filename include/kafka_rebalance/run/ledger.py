@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from kafka_rebalance import clock
 from kafka_rebalance.documents.json_files import ESTIMATE, JsonFile, Time
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, files_that_count
-from kafka_rebalance.documents.storage import make_folder, names_in, read_bytes, write_whole
+from kafka_rebalance.documents.storage import file_name, make_folder, names_in, read_bytes, write_whole
 from kafka_rebalance.errors import ArtifactError, NothingToDoError, StorageError
 from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.model.digests import digest_of
@@ -23,7 +23,7 @@ from kafka_rebalance.moves.eta import DAYS_COUNTED, run_ratios
 from kafka_rebalance.planning.tables.history import SAMPLES_SCHEMA
 from kafka_rebalance.planning.tables.parquet_files import parquet_bytes, parquet_table
 from kafka_rebalance.run.inputs import Deployment, SparkArguments, StepInputs
-from kafka_rebalance.run.run_folder import RunFolder, check_submitted, file_name
+from kafka_rebalance.run.run_folder import RunFolder, check_submitted
 from kafka_rebalance.run.snapshot_reader import Snapshot, partition_of
 
 log = logging.getLogger(__name__)

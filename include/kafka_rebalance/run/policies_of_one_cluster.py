@@ -8,14 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 
-from kafka_rebalance.documents.janitor_report import janitor_report_file
-from kafka_rebalance.documents.json_files import JANITOR
+from kafka_rebalance.documents.janitor_report import read_janitor_report
 from kafka_rebalance.errors import ArtifactError, PolicyError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import STRICTER, Policy
 from kafka_rebalance.run import policy_file
 from kafka_rebalance.run.inputs import Deployment
-from kafka_rebalance.run.run_folder import file_name
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +77,8 @@ def other_policies(deployment: Deployment, connection_id: str, cluster_id: str) 
 
 def _is_same_cluster(deployment: Deployment, name: str, connection_id: str, cluster_id: str) -> bool:
     with suppress(ArtifactError):
-        report = janitor_report_file(file_name(name)).read(deployment.runs_root / JANITOR)
-        if report.cluster_id == cluster_id:
+        report = read_janitor_report(deployment.runs_root, name)
+        if report is not None and report.cluster_id == cluster_id:
             return True
     try:
         theirs = deployment.read_connection(name)

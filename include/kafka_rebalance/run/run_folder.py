@@ -6,8 +6,6 @@ and the others read it back before they use the folder.
 
 from __future__ import annotations
 
-import hashlib
-import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,7 +28,7 @@ from kafka_rebalance.documents.json_files import (
     JsonFile,
     read_json_if_there,
 )
-from kafka_rebalance.documents.storage import Folder, FolderOfRuns, is_there, make_folder, names_in
+from kafka_rebalance.documents.storage import Folder, FolderOfRuns, file_name, is_there, make_folder, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.run.inputs import Deployment, RunName, SparkArguments, StepInputs
@@ -41,9 +39,6 @@ _GO_ON = (
 )
 
 RunFolder: TypeAlias = FolderOfRuns
-# A disk takes names of 255 bytes. `.parquet` comes behind one, and while a file is written, `.` and 22 more around it.
-# A run id of Airflow's has up to 250 characters, and some names hold a Dag, a connection or a time beside it.
-_LONGEST_NAME = 200
 
 
 def open_run_folder(deployment: Deployment, url: str) -> RunFolder:
@@ -239,14 +234,6 @@ def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
             "storage that all of Airflow and Spark share"
         )
     raise RunFolderError(f"{why}, and clear this task. {_GO_ON}")
-
-
-def file_name(name: str) -> str:
-    """A name that is safe in any storage, and different for different run ids."""
-    safe = re.sub(r"[^A-Za-z0-9._-]", "_", name).strip(".") or "_"
-    if len(safe) > _LONGEST_NAME - 9:
-        return f"{safe[: _LONGEST_NAME - 33]}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"
-    return safe if safe == name else f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 def digests_of_files(folder: Folder, names: Iterable[str]) -> dict[str, str]:

@@ -17,14 +17,13 @@ from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import JsonFile, Time
 from kafka_rebalance.documents.progress import BATCHES_FILE, DONE, PROGRESS_FILE, THROTTLE_FILE
-from kafka_rebalance.documents.storage import make_folder, names_in, remove
+from kafka_rebalance.documents.storage import file_name, make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, LockHeldError, StorageError
 from kafka_rebalance.model.lock_owner import AirflowState, Fence, LockOwner, is_same_airflow, marked
 from kafka_rebalance.run.clusters import how_to_stop
 from kafka_rebalance.run.inputs import Deployment, RunName, StartedRun
 from kafka_rebalance.run.run_folder import (
     RunFolder,
-    file_name,
     find_run_folder,
     folder_of_run,
     installation,

@@ -12,7 +12,7 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.progress import BATCHES_FILE, REQUESTING, BatchNote, BatchNotes
-from kafka_rebalance.documents.storage import is_there, names_in
+from kafka_rebalance.documents.storage import file_name, is_there, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, FormatVersionError, LockHeldError, StorageError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ClusterConnection
@@ -22,7 +22,7 @@ from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_plan
 from kafka_rebalance.run.clusters import REBALANCE_DAG
 from kafka_rebalance.run.inputs import Deployment, StepInputs
-from kafka_rebalance.run.run_folder import RunFolder, attempts, file_name, folder_of_run
+from kafka_rebalance.run.run_folder import RunFolder, attempts, folder_of_run
 from kafka_rebalance.run.run_lock import lock_owner, this_airflow
 
 # The rebalance that holds a cluster, and earlier ones, found by the lock and the runs' folders.

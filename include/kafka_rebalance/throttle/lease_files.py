@@ -20,7 +20,7 @@ from kafka_rebalance.documents.progress import THROTTLE_FILE
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderError, StorageError
 from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.inputs import Deployment
-from kafka_rebalance.run.run_folder import RunFolder, file_name, open_run_folder
+from kafka_rebalance.run.run_folder import RunFolder, open_run_folder
 from kafka_rebalance.throttle.lease import ThrottleLease
 
 _GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10}|log-[0-9]{13}-[0-9]{16})\.json", re.ASCII)
@@ -40,7 +40,7 @@ class StoredLease:
 
 def read(deployment: Deployment, cluster_id: str) -> ThrottleLease | None:
     """The cluster's lease, also one that was given back; None if there never was one. Raises ArtifactError."""
-    return _read(deployment, file_name(cluster_id))
+    return _read(deployment, storage.file_name(cluster_id))
 
 
 def write(deployment: Deployment, lease: ThrottleLease) -> None:
@@ -48,7 +48,7 @@ def write(deployment: Deployment, lease: ThrottleLease) -> None:
 
     Raises StorageError, and ArtifactError for a lease that nobody could read again.
     """
-    folder, name = _folder(deployment) / file_name(lease.cluster_id), f"{lease.generation}.json"
+    folder, name = _folder(deployment) / storage.file_name(lease.cluster_id), f"{lease.generation}.json"
     if not _GENERATION.fullmatch(name):
         raise ValueError(f"a lease is written under a fence, not under {lease.generation!r}")
     ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it and put anything back
@@ -65,12 +65,12 @@ def write(deployment: Deployment, lease: ThrottleLease) -> None:
 
 
 def is_latest(deployment: Deployment, lease: ThrottleLease) -> bool:
-    return _generations(deployment, file_name(lease.cluster_id))[-1:] == [lease.generation]
+    return _generations(deployment, storage.file_name(lease.cluster_id))[-1:] == [lease.generation]
 
 
 def was_given_back_between(deployment: Deployment, earlier: ThrottleLease, later: ThrottleLease) -> bool:
     """Whether somebody who had not seen the later lease gave one back between the two."""
-    cluster = file_name(later.cluster_id)
+    cluster = storage.file_name(later.cluster_id)
     between = [
         generation
         for generation in _generations(deployment, cluster)
@@ -81,7 +81,7 @@ def was_given_back_between(deployment: Deployment, earlier: ThrottleLease, later
 
 
 def remove_before(deployment: Deployment, lease: ThrottleLease) -> None:
-    cluster = file_name(lease.cluster_id)
+    cluster = storage.file_name(lease.cluster_id)
     earlier = [generation for generation in _generations(deployment, cluster) if generation < lease.generation]
     leases = _folder(deployment)
     for file in (*(leases / cluster / f"{one}.json" for one in earlier), leases / f"{cluster}{_UNNUMBERED}"):
@@ -96,7 +96,7 @@ def set_damaged_aside(deployment: Deployment, cluster_id: str) -> list[str]:
 
     The latest file that can be read is then the cluster's lease. Raises StorageError.
     """
-    cluster, taken = file_name(cluster_id), []
+    cluster, taken = storage.file_name(cluster_id), []
     while True:
         try:
             _read(deployment, cluster)

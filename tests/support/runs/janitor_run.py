@@ -13,8 +13,7 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.janitor_report import JanitorReport, Sighting, janitor_report_file
-from kafka_rebalance.documents.storage import make_folder
+from kafka_rebalance.documents.janitor_report import JanitorReport, Sighting, write_janitor_report
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -79,16 +78,14 @@ def silent(run: SimulatedRun, seconds: float) -> None:
 
 
 def last_report() -> JanitorReport:
-    report = look_after_cluster.read_janitor_report(airflow_deployment(), CONNECTION)
+    report = look_after_cluster.last_report(airflow_deployment(), CONNECTION)
     assert report is not None
     return report
 
 
 def write_report(report: JanitorReport) -> None:
     """As if it were the last one."""
-    folder = airflow_deployment().runs_root / json_files.JANITOR
-    make_folder(folder)
-    janitor_report_file(CONNECTION).write(folder, report)
+    write_janitor_report(airflow_deployment().runs_root, CONNECTION, report)
 
 
 def signs_of(run: SimulatedRun) -> tuple[str, ...]:

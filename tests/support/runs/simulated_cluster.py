@@ -22,7 +22,7 @@ from kazoo.protocol.states import KeeperState
 from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir, Metered
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.storage import make_folder
+from kafka_rebalance.documents.janitor_report import JanitorReport, write_janitor_report
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.cluster_view import ConfigValue
 from kafka_rebalance.model.partition import TopicPartition
@@ -392,9 +392,8 @@ def lease_file(runs: Path) -> Path:
 
 def leads_here_too(connection_id: str, cluster: SimulatedCluster) -> None:
     """The janitor has met this cluster behind another connection."""
-    seen = airflow_deployment().runs_root / json_files.JANITOR
-    make_folder(seen)
-    json_files.write_json(seen, f"{connection_id}.json", {"cluster_id": cluster.fake.json("/cluster/id")["id"]})
+    report = JanitorReport(cluster_id=cluster.fake.json("/cluster/id")["id"])
+    write_janitor_report(airflow_deployment().runs_root, connection_id, report)
 
 
 def other_dag_run(run_id: str) -> SimpleNamespace:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import file_name
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.nightly.remove_old import remove_old
 from kafka_rebalance.nightly.why_not_propose import proposal_of
 from kafka_rebalance.run.clusters import LOG_DIRS_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.run.inputs import Deployment, StartedRun, StepInputs
-from kafka_rebalance.run.run_folder import create_run_folder, file_name, folder_of_run, newest_attempt
+from kafka_rebalance.run.run_folder import create_run_folder, folder_of_run, newest_attempt
 from support.runs.plain_deployment import plain_deployment
 
 CONNECTION, ONE_ID = "kafka_eu", "CHG-1234"

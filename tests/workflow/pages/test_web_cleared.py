@@ -11,7 +11,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import update
 
 from kafka_rebalance.documents.json_files import BATCHES, NONCE, PROPOSALS, SNAPSHOT, write_json
-from kafka_rebalance.run.run_folder import file_name
+from kafka_rebalance.documents.storage import file_name
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import NONCE_VALUE, SECRET, Run
 from support.documents import report_samples as samples

@@ -1,8 +1,7 @@
 """Takes care of throttles and locks whose run is gone, one cluster at a time.
 
 Each look takes care of the cluster's lease and lock. Every ten minutes, and when a person asks for something, the
-janitor also sweeps the whole cluster for throttles, configs and replicas that no run holds. The result is in
-`runs_url / janitor / <connection>.json`.
+janitor also sweeps the whole cluster for throttles, configs and replicas that no run holds. The result is its report.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from kafka_rebalance.documents.janitor_report import (
     OpenThrottle,
     RunProgress,
     Sighting,
-    janitor_report_file,
+    read_janitor_report,
+    write_janitor_report,
 )
 from kafka_rebalance.documents.progress import PROGRESS_FILE
-from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.errors import (
     ArtifactError,
     LockHeldError,
@@ -37,7 +36,7 @@ from kafka_rebalance.errors import (
 )
 from kafka_rebalance.run.clusters import fleet
 from kafka_rebalance.run.inputs import Deployment, StepInputs
-from kafka_rebalance.run.run_folder import file_name, open_run_folder
+from kafka_rebalance.run.run_folder import open_run_folder
 from kafka_rebalance.run.run_lock import forget_old_locks, noted_connections
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.janitor import sweep
@@ -87,7 +86,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
     """
     asked = read_asked(inputs, connection_id, params)
     deployment = inputs.deployment
-    before = read_janitor_report(deployment, connection_id) or JanitorReport()
+    before = last_report(deployment, connection_id) or JanitorReport()
     connection = deployment.read_connection(connection_id)
     with open_cluster(connection) as cluster:
         look = _watch(deployment, cluster, asked, before.followed)
@@ -125,9 +124,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
         swept_at=swept_at,
         raised={key: at for key, at in {**before.raised, **raised}.items() if key in look.alerts},
     )
-    folder = deployment.runs_root / json_files.JANITOR
-    make_folder(folder)
-    janitor_report_file(file_name(connection_id)).write(folder, report)
+    write_janitor_report(deployment.runs_root, connection_id, report)
     _log(connection_id, report)
     if look.holder is None:
         forget_old_locks(deployment, connection_id)
@@ -170,10 +167,10 @@ def _is_due(at: datetime | None, seconds: float) -> bool:
     return at is None or not 0 <= (clock.utc_now() - at).total_seconds() < seconds
 
 
-def read_janitor_report(deployment: Deployment, connection_id: str) -> JanitorReport | None:
+def last_report(deployment: Deployment, connection_id: str) -> JanitorReport | None:
     """The janitor's last report; None if there is none, or if it cannot be read."""
     try:
-        return janitor_report_file(file_name(connection_id)).read_if_there(deployment.runs_root / json_files.JANITOR)
+        return read_janitor_report(deployment.runs_root, connection_id)
     except ArtifactError as unreadable:
         log.warning("The janitor's last report counts for nothing: %s", unreadable)
         return None

@@ -16,7 +16,7 @@ from kafka_rebalance.documents.janitor_report import JanitorReport
 from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.inputs import Deployment
-from kafka_rebalance.throttle.janitor.look_after_cluster import read_janitor_report
+from kafka_rebalance.throttle.janitor.look_after_cluster import last_report
 
 PREFIX = "kafka_rebalance"
 CHECK_DAYS = 3.0  # an older check says nothing of today
@@ -39,7 +39,7 @@ def read_gauges(deployment: Deployment, connection_id: str, now: datetime | None
     checks = ledger.read(deployment, "balance", connection_id, CHECK_DAYS, now=now).rows
     values = {
         **_of_check(checks[0] if checks else {}, now),
-        **_of_report(read_janitor_report(deployment, connection_id), now),
+        **_of_report(last_report(deployment, connection_id), now),
     }
     cluster = _UNFIT.sub("_", connection_id)
     tags = {"cluster": connection_id}

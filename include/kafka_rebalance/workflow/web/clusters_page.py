@@ -15,6 +15,7 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
 from kafka_rebalance import clock
+from kafka_rebalance.documents.storage import file_name
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.pages.fleet import (
     CheckRun,
@@ -31,7 +32,6 @@ from kafka_rebalance.pages.read_fleet import ClusterToRead, RunToRead, read_clus
 from kafka_rebalance.pages.run_state import ACTIVE_STATES, RunState
 from kafka_rebalance.run import freeze
 from kafka_rebalance.run.clusters import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, fleet
-from kafka_rebalance.run.run_folder import file_name
 from kafka_rebalance.throttle.lease_files import StoredLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import (

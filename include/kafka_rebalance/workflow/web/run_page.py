@@ -17,7 +17,7 @@ from kafka_rebalance.documents.folder_owner import read_folder_owner
 from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE, Proposals
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
-from kafka_rebalance.documents.storage import is_there
+from kafka_rebalance.documents.storage import file_name, is_there
 from kafka_rebalance.errors import InputError, ReadError, RebalanceError, RunFolderError, SettingsError
 from kafka_rebalance.log_dirs.page import LogDirRun, LogDirState, read_log_dir_run, render_log_dirs
 from kafka_rebalance.pages.candidate_report import CandidateReport
@@ -42,7 +42,7 @@ from kafka_rebalance.rebalance.drift import PATIENCE_SECONDS, drift_now
 from kafka_rebalance.rebalance.report import begin_to_read, read_reassignment, read_report
 from kafka_rebalance.run.clusters import CANCEL_DAG, LOG_DIRS_DAG
 from kafka_rebalance.run.freeze import VARIABLE, check_frozen_exist, frozen_clusters
-from kafka_rebalance.run.run_folder import RunFolder, check_shared, file_name, find_run_folder, open_run_folder
+from kafka_rebalance.run.run_folder import RunFolder, check_shared, find_run_folder, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import answer_url, dag_url, run_page_url, run_url, static_url, task_url
 from kafka_rebalance.workflow.web import run_records
