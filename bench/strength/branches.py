@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.pages import DOCS, with_section
@@ -36,7 +37,9 @@ SETTINGS = "[run]\nbranch = true\ndata_file = build/coverage/data\n[report]\nexc
 TESTS = (*(room for room in ROOMS if (ROOT / "tests" / "unit" / room).is_dir()), "golden", "pages")
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Takes some minutes. Returns 1 if a test fails, or too few branches are taken."""
+    argparse.ArgumentParser(prog="python -m bench.strength.branches", description=__doc__).parse_args(arguments)
     WORK.mkdir(parents=True, exist_ok=True)
     file = WORK / "coverage.json"
     settings = WORK / "coveragerc"

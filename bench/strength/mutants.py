@@ -6,13 +6,14 @@ sentence is not changed: no code reads one. Mutants that no test can tell from t
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
 import sys
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bench.pages import DOCS, with_section
 
@@ -56,7 +57,9 @@ SURVIVED, NO_TESTS = "survived", "no tests"
 EQUIVALENT = re.compile(r"^\| `([\w.]+)` ([\d, ]+) \| .+ \|$", re.MULTILINE)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Takes ten minutes. Returns 1 if too few mutants are noticed."""
+    argparse.ArgumentParser(prog="python -m bench.strength.mutants", description=__doc__).parse_args(arguments)
     make_copy()
     mutmut = [sys.executable, "-m", "mutmut"]
     subprocess.run([*mutmut, "run", "--max-children=2"], cwd=WORK, check=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from bench.pages import with_section
+from bench.strength import branches, mutants
 from bench.strength.mutants import MODULES, PAGE, ROOT, equivalent_in
 
 
@@ -31,3 +33,13 @@ def test_a_page_without_markers_stays_as_it_is(tmp_path: Path) -> None:
         with_section(page, "bench", ["a line"])
     page.write_text("before\n<!-- bench -->\nold\n<!-- /bench -->\nafter\n")
     assert with_section(page, "bench", ["a line"]) == "before\n<!-- bench -->\na line\n<!-- /bench -->\nafter\n"
+
+
+@pytest.mark.parametrize("measure", [branches.main, mutants.main])
+@pytest.mark.parametrize(("argument", "status"), [("--help", 0), ("--sed", 2)])
+def test_help_and_a_mistyped_argument_start_no_measurement(
+    measure: Callable[[Sequence[str]], int], argument: str, status: int
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        measure([argument])
+    assert ended.value.code == status
