@@ -68,7 +68,7 @@ class Reading:
     sizes: Sizes
     measured_bytes: int | None  # of the new replicas at the end of the batch; None before, or unknown
     control: Control
-    throttle: Mapping[FindingKind, str]  # what is wrong with it
+    throttle: dict[FindingKind, str]  # what is wrong with it
     earlier: Progress | None  # what was noted before; None: nothing, or the state has it
 
 
@@ -104,6 +104,17 @@ class Look:
     noted: Progress
 
 
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What a look shows, before the batch is judged by it. `odd`: as in `Look`, as far as it is known."""
+
+    task: Task
+    reading: Reading
+    progress: MovesProgress
+    movement: Movement
+    odd: Mapping[Subject, str]
+
+
 def progress_of_each(
     followed: Followed, view: BatchView, sizes: ReplicaBytes, begun: Collection[TopicPartition], control: Control
 ) -> list[PartitionProgress]:
@@ -129,14 +140,15 @@ def observe(task: Task, before: State, reading: Reading) -> tuple[State, Look]:
     odd: dict[Subject, str] = dict(_late(task, movement, reading).items())
     if (failed := stalled_copies.failed_log_dirs(sizes.offline, each, sizes.replicas)) is not None:
         odd[failed.kind] = failed.text
-    state, verdict, message = _verdict(task, state, movement, progress, reading, odd)
+    shown = _Shown(task, reading, progress, movement, odd)
+    state, verdict, message = _verdict(shown, state)
     if reading.control.cancelled is None:  # a cancel takes entries out of the request itself
         watch, findings = controller_findings.detect(
             state.watch, now, task.followed.batch.moves, reading.view, kafka_elects=task.kafka_elects
         )
         state = replace(state, watch=watch)
-        odd.update({finding.kind: finding.text for finding in findings}.items())
-        odd.update(reading.throttle.items())
+        of_controller = {finding.kind: finding.text for finding in findings}
+        shown = replace(shown, odd=odd | of_controller | reading.throttle)
         if verdict == "moving" and (reasons := [finding.text for finding in findings if finding.stops]):
             verdict, message = "stalled", f"Batch {number} needs a person: {' '.join(reasons)}"
 
@@ -144,13 +156,13 @@ def observe(task: Task, before: State, reading: Reading) -> tuple[State, Look]:
     traffic = broker_traffic.seen(each, sizes.replicas)
     state = replace(
         state,
-        told=told_after(told, now, wrong(progress, odd)),
+        told=told_after(told, now, wrong(progress, shown.odd)),
         fullest=_fuller(state.fullest, sizes.fullest, reading.earlier.fullest_disk if reading.earlier else None),
         flows=broker_traffic.recent_samples(state.flows, now, traffic.copied),
     )
     has_room = verdict == "moving" and _has_room(task.followed, progress, reading)
-    noted = _noted(task.followed, state, movement, progress, reading, odd, traffic, verdict)
-    return state, Look(verdict, message, progress, odd, has_room, noted)
+    noted = _noted(shown, state, traffic, verdict)
+    return state, Look(verdict, message, progress, shown.odd, has_room, noted)
 
 
 def _late(task: Task, movement: Movement, reading: Reading) -> Mapping[TopicPartition | stalled_copies.Pair, str]:
@@ -179,15 +191,9 @@ def _has_room(followed: Followed, progress: MovesProgress, reading: Reading) -> 
 # How the batch stands.
 
 
-def _verdict(
-    task: Task,
-    state: State,
-    movement: Movement,
-    progress: MovesProgress,
-    reading: Reading,
-    odd: Mapping[Subject, str],
-) -> tuple[State, str, str]:
+def _verdict(shown: _Shown, state: State) -> tuple[State, str, str]:
     """The state with what the verdict leaves, the verdict, and its message."""
+    task, reading, progress, movement = shown.task, shown.reading, shown.progress, shown.movement
     batch = task.followed.batch
     if progress.finished:
         state = replace(state, complete_looks=state.complete_looks + 1)
@@ -208,7 +214,7 @@ def _verdict(
     grace = min(task.stall_seconds * GRACE_SHARE, GRACE_SECONDS)
     if movement.idle_seconds < limit or movement.at - state.first_look < grace:
         return state, "moving", ""
-    causes = "; ".join([*progress.anomalies.values(), *odd.values()][:10]).removesuffix(".")
+    causes = "; ".join([*progress.anomalies.values(), *shown.odd.values()][:10]).removesuffix(".")
     return (
         state,
         "stalled",
@@ -241,19 +247,12 @@ def _lost(number: int, progress: MovesProgress, control: Control) -> tuple[str, 
 # What the run's page, the janitor and the next follower get to know.
 
 
-def _noted(
-    followed: Followed,
-    state: State,
-    movement: Movement,
-    progress: MovesProgress,
-    reading: Reading,
-    odd: Mapping[Subject, str],
-    traffic: TrafficSeen,
-    verdict: str,
-) -> Progress:
+def _noted(shown: _Shown, state: State, traffic: TrafficSeen, verdict: str) -> Progress:
     """The whole plan counts in planned bytes, so its total never changes: earlier batches as done, later ones as
     queued. This batch counts in today's bytes.
     """
+    followed, reading, progress = shown.task.followed, shown.reading, shown.progress
+    movement, odd = shown.movement, shown.odd
     copied = traffic.done.received.total() + followed.bytes_earlier
     total = traffic.total.received.total() + followed.bytes_earlier + followed.bytes_later
     phases = Counter({str(phase): count for phase, count in progress.phases.items()})
