@@ -84,6 +84,9 @@ class NoAirflow:
     def task_states(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> Mapping[str, str] | None:
         return {}
 
+    def told_decision(self, dag_id: str, run_id: str) -> object:
+        return None
+
     def is_paused(self, dag_id: str) -> bool | None:
         return None
 

@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import Param, XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.model.settings import CANDIDATES, JOBS, NEW, PREFERENCES, Settings
+from kafka_rebalance.model.settings import CANDIDATES, GIVE_BACK, JOBS, NEW, PREFERENCES, Settings
 from kafka_rebalance.throttle.rates import AUTO
 from kafka_rebalance.workflow.form_fields import (
     LARGEST_NUMBER,
@@ -43,14 +43,14 @@ _LIMITS, _BROKERS, _TOPICS, _PLAN, _TUNING = "Limits", "Brokers", "Topics", "A p
 REBALANCE_PARAMS: dict[str, Param] = {
     "kafka_conn_id": cluster(),
     "job": choice(
-        JOBS,
+        (*JOBS, GIVE_BACK),
         _DEFAULT.job,
         "Job",
         "balance: balance replicas, disks and leaders. leaders: only re-order lists; with `drain`, these brokers lead "
         "nothing in the end. elect: elect preferred leaders and change no list. drain: empty brokers. "
         "replace: replace one broker by another. replication_factor: give topics another factor. relieve: only brokers "
-        "above the band (or relieve_above) give. repair_racks: repair the rack rule only. `light` does no more than "
-        "the job; `balanced` also balances.",
+        "above the band (or relieve_above) give. repair_racks: repair the rack rule only. give_back: elect again the "
+        "leaders that leaders with `drain` took away. `light` does no more than the job; `balanced` also balances.",
     ),
     "reason": reason(),
     "not_before": optional(
@@ -80,6 +80,12 @@ REBALANCE_PARAMS: dict[str, Param] = {
         title="Replace",
         description='{"old id": new id}: the new broker takes what the old one holds.',
         section=_BROKERS,
+    ),
+    "demote_run_id": optional(
+        "string",
+        "Demoted by",
+        "For give_back: the run of job leaders with Drain. Empty: the one that was verified last.",
+        _BROKERS,
     ),
     "brokers_out": several(
         "Brokers out", "Ids of brokers that keep what they have and receive nothing.", _BROKERS, kind="integer"

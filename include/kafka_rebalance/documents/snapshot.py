@@ -82,6 +82,18 @@ class LastProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class GivesBack:
+    """The demote whose leaders this run elects again. `left_out` says of each partition that stays why."""
+
+    run_id: str
+    digest: str  # of the candidate that the demote has carried out
+    brokers: tuple[int, ...]  # that led nothing after it
+    partitions: int
+    unchanged: int  # partitions that have their recorded list
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class AskedFor:
     """Whether no person started a run, and who asked another run for its plan."""
 
@@ -161,6 +173,8 @@ class SnapshotTaken:
     other_policies: tuple[str, ...] = omitted(())  # connections to this cluster with other policies, which count too
     tiered: TieredTopics | None = omitted()  # None: no topic is
     cordon: Cordon | None = omitted()  # None: the policy asks for none, or no broker leaves
+    gives_back: GivesBack | None = omitted()  # None: the run was not asked to
+    approves_give_back: bool = omitted(False)  # who approves this demote approves giving leadership back too
     snapshot_digest: str | None = None  # of the two tables
     configs_digest: str | None = None  # of configs.json
     versions: Mapping[str, str] = field(default_factory=dict)

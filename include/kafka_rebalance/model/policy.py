@@ -90,6 +90,9 @@ class Policy:
     approvers: tuple[Approver, ...]  # who may approve: users of Airflow's auth manager
     requester_may_approve: bool = False  # whether the person who asks for a run may approve it
     cancel_needs_another_approver: bool | None = None  # also if an approver asks for `cancel_now`; None: no
+    demote_approves_give_back: bool | None = (
+        None  # who approves a demote approves giving leadership back too, and reads so; None: no
+    )
     max_bytes_share: float = 0.10  # that one run may copy, of the bytes that the cluster holds
     max_bytes: int = 2 * TIB  # that one run may copy; the smaller limit counts
     leader_changes_per_batch: int = 1000  # at most
@@ -281,6 +284,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "approvers": _approvers,
     "requester_may_approve": flag,
     "cancel_needs_another_approver": flag,
+    "demote_approves_give_back": flag,
     "max_bytes_share": _fraction,
     "max_bytes": integer(1),
     "leader_changes_per_batch": integer(1),

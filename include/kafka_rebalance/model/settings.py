@@ -48,6 +48,7 @@ LEAST_PARTITIONS_PER_BATCH = 250  # of the limit if nobody gives one; earlier ve
 
 JOBS = ("balance", "leaders", "elect", "drain", "replace", "replication_factor", "relieve", "repair_racks")
 LEADERS_ALONE = ("leaders", "elect")  # of the jobs, those that copy nothing
+GIVE_BACK = "give_back"  # a job of the form alone: its run has job `leaders`, and as its plan the lists before a demote
 # The planner searches these candidates itself. It offers `optimal` if the cluster is small enough to be solved exactly.
 LEADERS_ONLY, LIGHT, BALANCED, OPTIMAL = SEARCHED = ("leaders_only", "light", "balanced", "optimal")
 AS_KAFKA, GIVEN = "as_kafka", "given"  # the planner does not search these
@@ -157,6 +158,11 @@ class Settings:
     def leaving(self) -> frozenset[int]:
         """Brokers that the plan empties."""
         return frozenset(self.drain) | frozenset(self.replace)
+
+    @property
+    def is_demote(self) -> bool:
+        """Whether brokers are to lead nothing in the end and keep their replicas."""
+        return self.job == "leaders" and bool(self.drain)
 
     @property
     def named_receivers(self) -> tuple[int, ...]:

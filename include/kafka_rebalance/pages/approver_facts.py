@@ -21,6 +21,7 @@ from kafka_rebalance.documents.proposals import (
 from kafka_rebalance.documents.snapshot import (
     AutomaticElections,
     Cordon,
+    GivesBack,
     KeptAway,
     LastProposal,
     SnapshotTaken,
@@ -28,6 +29,8 @@ from kafka_rebalance.documents.snapshot import (
     TieredTopics,
 )
 from kafka_rebalance.model.candidate import Metric, noun_of
+from kafka_rebalance.model.finding import listed
+from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.pages.candidate_report import (
     METRICS,
@@ -61,6 +64,7 @@ TIERED = "Tiered topics"
 STAYS_BEHIND = "Stays on brokers to be emptied"
 
 _TIERED_NAMED = 3
+_LEFT_OUT_NAMED = 3
 _NAMED, _BUSY_NAMED = 5, 8  # brokers of unknown disk size, and brokers whose network is full: at most
 
 _WHY_STAYS = {
@@ -133,9 +137,39 @@ def snapshot_facts(taken: SnapshotTaken, focus: CandidateReport, named: Named) -
         ("Other policies", _other_policies_words(taken.other_policies) if taken.other_policies else ""),
         (TIERED, "" if taken.tiered is None else tiered_words(taken.tiered, named)),
         ("Cordon", "" if taken.cordon is None else _cordon_words(taken.cordon, named)),
+        ("Give back", _give_back_words(taken)),
+        ("Gives back", "" if taken.gives_back is None else _gives_back_words(taken.gives_back, named)),
         ("Last plan", _since_last_words(taken.last_proposal, focus, named)),
     )
     return tuple(fact for fact in facts if fact[1])
+
+
+def _give_back_words(taken: SnapshotTaken) -> str:
+    """Of a demote how its leaders come back, and whether its approval counts for that too; else empty."""
+    asked = taken.asked
+    if not asked.is_demote:
+        return ""
+    again = f"after the restart, a run with job give_back elects broker {listed(asked.drain)} again, by today's lists"
+    if not taken.approves_give_back:
+        return f"{again}. It asks for an approval of its own"
+    seconds = (taken.policy or {}).get("approval_expires_after_seconds", Policy(()).approval_expires_after_seconds)
+    return (
+        f"{again}. Who approves this plan approves that too, for {format_duration(seconds)}: nobody is asked again "
+        "(demote_approves_give_back of the policy)"
+    )
+
+
+def _gives_back_words(back: GivesBack, named: Named) -> str:
+    words = [
+        f"the lists before run {named(back.run_id)}, which took leadership from broker {listed(back.brokers)}, in "
+        f"{format_count(back.partitions, 'partition', 'partitions')}"
+    ]
+    words += [f"{format_count(back.unchanged)} more have their list already"] if back.unchanged else []
+    if back.left_out:
+        shown = ", ".join(named(text) for text in back.left_out[:_LEFT_OUT_NAMED])
+        more = f" and {len(back.left_out) - _LEFT_OUT_NAMED} more" if back.left_out[_LEFT_OUT_NAMED:] else ""
+        words.append(f"{format_count(len(back.left_out))} stay as they are: {shown}{more}")
+    return "; ".join(words)
 
 
 def _other_policies_words(connections: Sequence[str]) -> str:

@@ -256,12 +256,13 @@ _BUTTONS = {  # words on the button, and what to do on the page that it opens
     Action.ASK_AGAIN: ("Ask again", "clear the task approve"),
     Action.GO_ON: ("Go on with the plan", "clear hold_throttle and all tasks after it"),
     Action.VERIFY_AGAIN: ("Verify again", "clear the task; its log says why"),
+    Action.GIVE_BACK: ("Give leadership back", "trigger it with the job give_back"),
     Action.ROLL_BACK: ("Move the replicas back", "trigger it with the action roll_back"),
     Action.CANCEL: ("Cancel the copies", "trigger it with the action cancel_now"),
     Action.START_ANEW: ("Plan again", "trigger a new run"),
 }
 
-_UNDOES = frozenset({Action.STOP, Action.CANCEL, Action.SET_THROTTLE, Action.ROLL_BACK})
+_UNDOES = frozenset({Action.STOP, Action.CANCEL, Action.SET_THROTTLE, Action.GIVE_BACK, Action.ROLL_BACK})
 
 
 @dataclass(frozen=True, slots=True)

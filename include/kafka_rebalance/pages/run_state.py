@@ -34,6 +34,7 @@ class Action(StrEnum):
 
     ANSWER = "answer"  # approve or reject, under Required Actions
     STOP, CANCEL, SET_THROTTLE, ROLL_BACK = "stop_after_batch", "cancel_now", "set_throttle", "roll_back"
+    GIVE_BACK = "give_back"  # of a demote: elect its leaders again, a job of kafka_rebalance
     ASK_AGAIN, GO_ON, VERIFY_AGAIN, START_ANEW = "ask_again", "go_on", "verify_again", "start_anew"
     FIND_CAUSE = "find_cause"  # why the run ended as it did
 
@@ -157,7 +158,7 @@ class RunState(Enum):
         Tone.ATTENTION,
         (Action.ROLL_BACK,),
     )
-    VERIFIED = "done and verified", "Done and verified", Tone.GOOD, (Action.ROLL_BACK,)
+    VERIFIED = "done and verified", "Done and verified", Tone.GOOD, (Action.GIVE_BACK, Action.ROLL_BACK)
     NOT_AS_APPROVED = (
         "verification failed",
         "Verification failed: the cluster is not as approved",

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, duration_in_words, share_in_words
+from kafka_rebalance.model.settings import GIVE_BACK
 
 UNKNOWN = "unknown"
 _JOBS = {
     "balance": "balance",
     "leaders": "balance leaders only",
+    GIVE_BACK: "give leadership back",
     "elect": "elect preferred leaders",
     "drain": "drain",
     "replace": "replace brokers",

@@ -16,6 +16,7 @@ from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import OFFERED, Status
 from kafka_rebalance.model.finding import Finding
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import GIVE_BACK
 from kafka_rebalance.pages.approver_facts import (
     TIERED,
     WINDOW,
@@ -30,6 +31,7 @@ from kafka_rebalance.pages.markdown import asked_by, code, format_ids, one_line,
 from kafka_rebalance.pages.risks import RISKS_SHOWN, Risk, risks
 from kafka_rebalance.pages.run_report import RunReport
 from kafka_rebalance.pages.units import Named, format_bytes, format_count, format_job, format_rate, format_time
+from kafka_rebalance.rebalance.give_back import answer_of_demote
 from kafka_rebalance.rebalance.report import read_report, write_last_report
 from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
 from kafka_rebalance.run.approval_rules import BUTTONS, DECISION_FILE, REJECT, Answer, Decision, Question, on_buttons
@@ -111,6 +113,11 @@ class CandidateApproval(Approval):
                 "Start a new Dag run and approve a higher rate."
             )
         return {"snapshot_digest": PROPOSALS_FILE.read(folder).snapshot_digest, "throttle_bytes_per_second": rate}
+
+    def given_before(self, inputs: StepInputs, folder: RunFolder, offer: Offer, policy: Policy) -> Answer | None:
+        """The approval of a demote may count for giving leadership back."""
+        back = SNAPSHOT_FILE.read(folder).gives_back
+        return None if back is None else answer_of_demote(inputs, folder, back, offer.digests, policy)
 
     def begun(self, inputs: StepInputs, folder: RunFolder) -> tuple[Decision, str] | None:
         """The decision again, if batches were started and the cluster's lock says that this run executes it."""
@@ -211,11 +218,12 @@ def approval_subject(report: RunReport) -> str:
     if focus is not None:
         moves = format_count(focus.partitions, "move", "moves")
         figures = key_figures(report, focus)
+        job = GIVE_BACK if report.taken.gives_back is not None else report.settings.job
         is_best = focus.name == report.recommended
         best = f"Recommended: {focus.name} · {focus.digest[:8]}" if is_best else "Nothing is recommended"
         does = f"{figures.copies.value} to copy" if focus.moved_bytes else f"{moves}, nothing to copy"
         gain = f", highest broker {figures.evenness.value}" if focus.gain is not None else ""
-        words = f"{format_job(report.settings.job)}? {does} in {figures.takes.value}{gain}. {best}"
+        words = f"{format_job(job)}? {does} in {figures.takes.value}{gain}. {best}"
     return one_line(f"Kafka {report.taken.connection_id}: {words}", _SUBJECT_CHARACTERS)
 
 

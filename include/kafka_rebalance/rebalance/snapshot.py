@@ -18,6 +18,7 @@ from kafka_rebalance.documents.snapshot import (
     SNAPSHOT_FILE,
     AskedFor,
     Cordon,
+    GivesBack,
     KeptAway,
     LastProposal,
     SnapshotTaken,
@@ -33,12 +34,13 @@ from kafka_rebalance.kafka.topics import check_topic_name
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import LEADERS_ALONE, OFFER, Settings
+from kafka_rebalance.model.settings import GIVE_BACK, LEADERS_ALONE, OFFER, Settings
 from kafka_rebalance.moves.windows import Window, read_window, recurring_windows
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.rebalance.earlier_proposals import last_proposal, with_lists
+from kafka_rebalance.rebalance.give_back import DEMOTE_RUN_ID, approved_demote, read_give_back
 from kafka_rebalance.run import ledger, running_rebalance
 from kafka_rebalance.run.approval_rules import REJECT, Requester
 from kafka_rebalance.run.checks.cluster_ready import automatic_elections, cruise_control, refuse
@@ -72,6 +74,7 @@ PARAMS_OUTSIDE_SETTINGS = (
     "not_before",
     "finish_by",
     "outside_windows",
+    DEMOTE_RUN_ID,
     ASKED_IN,
 )
 
@@ -83,7 +86,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     folder, nonce = begin_run_folder(inputs, asked.connection_id)
     cluster = _read_cluster(deployment, asked)
     settings, others = _settings(deployment, asked, cluster)
-    if is_way_back(run):  # a way back must be offered even if it ends less even, which is usual
+    if is_way_back(run) or asked.back is not None:  # these must be offered even if they end less even, as is usual
         settings = replace(settings, less_even_plan=OFFER)
     tables = _write_tables(inputs, folder, asked, settings, cluster)
     taken = SnapshotTaken(
@@ -111,6 +114,8 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         other_policies=tuple(sorted(others)),
         tiered=tiered_topics(cluster.partitions, cluster.local_starts.untold),
         cordon=_cordon(asked, settings, cluster),
+        gives_back=asked.back,
+        approves_give_back=settings.is_demote and bool(asked.policy and asked.policy.demote_approves_give_back),
         snapshot_digest=tables.digest,
         configs_digest=tables.configs_digest,
         versions={"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
@@ -135,6 +140,8 @@ class _Asked:
     internal_topics: bool
     window: Window
     reason: str
+    back: GivesBack | None  # what the run is to give back; None: it has another job
+    is_approved: bool  # with the demote
 
     @property
     def connection_id(self) -> str:
@@ -142,9 +149,12 @@ class _Asked:
 
 
 def _read_asked(inputs: StepInputs, params: Mapping[str, Any]) -> _Asked:
-    """Raises SettingsError, KafkaRuleError, PolicyError."""
+    """Raises SettingsError, KafkaRuleError, PolicyError, and what `read_give_back` raises."""
     deployment, connection_id = inputs.deployment, params["kafka_conn_id"]
     given = {key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS and value is not None}
+    gives_back = given.get("job") == GIVE_BACK
+    if gives_back:
+        given["job"] = "leaders"
     auto = given.get("throttle_bytes_per_second") == AUTO
     if auto:
         del given["throttle_bytes_per_second"]
@@ -161,7 +171,20 @@ def _read_asked(inputs: StepInputs, params: Mapping[str, Any]) -> _Asked:
         if window == Window() and not params.get("outside_windows") and not is_way_back(inputs.run):
             window = Window(recurring=recurring_windows(policy.windows or ()))
     internal, reason = bool(params.get("internal_topics")), params.get("reason") or ""
-    return _Asked(connection, policy, requester, settings, auto, internal, window, reason)
+    asked = _Asked(connection, policy, requester, settings, auto, internal, window, reason, None, is_approved=False)
+    return _giving_back(inputs, asked, params.get(DEMOTE_RUN_ID) or None) if gives_back else asked
+
+
+def _giving_back(inputs: StepInputs, asked: _Asked, demote: str | None) -> _Asked:
+    back = read_give_back(inputs.deployment, asked.connection, asked.settings, demote)
+    approved = None if asked.policy is None else approved_demote(inputs, back.document, asked.policy)
+    return replace(
+        asked,
+        settings=back.settings_of(asked.settings),
+        internal_topics=asked.internal_topics or back.internal_topics,
+        back=back.document,
+        is_approved=approved is not None,
+    )
 
 
 def _read_cluster(deployment: Deployment, asked: _Asked) -> Snapshot:
@@ -174,7 +197,8 @@ def _read_cluster(deployment: Deployment, asked: _Asked) -> Snapshot:
         to_execute=policy is not None,
         make_lock_ready=policy is not None and not _is_frozen(deployment, asked.connection_id),
     )
-    check_somebody_may_approve(None if cluster.missing_rights else policy, asked.requester)
+    asks_nobody = cluster.missing_rights or asked.is_approved
+    check_somebody_may_approve(None if asks_nobody else policy, asked.requester)
     if asked.auto:
         run_rates.check_network_known(connection, sorted(cluster.view.brokers))
     if policy is not None and not policy.beside_cruise_control:

@@ -139,6 +139,10 @@ class Approval(ABC):
         """Whether an approver who asks for this has approved it by that: it only stops what runs."""
         return False
 
+    def given_before(self, inputs: StepInputs, folder: RunFolder, offer: Offer, policy: Policy) -> Answer | None:
+        """An answer that a person gave before this request, and that counts for it; None: a person is asked."""
+        return None
+
     def begun(self, inputs: StepInputs, folder: RunFolder) -> tuple[Decision, str] | None:
         """The decision that the run already executes, and its digest: it is passed on again, and nobody is asked."""
         return None
@@ -180,6 +184,21 @@ def ask(
         )
         _decide(inputs, folder, nonce, offer, taken)
         return None
+    return _ask_unless_given(inputs, approval, folder, nonce, offer, policy, links)
+
+
+def _ask_unless_given(
+    inputs: StepInputs,
+    approval: Approval,
+    folder: RunFolder,
+    nonce: str,
+    offer: Offer,
+    policy: Policy,
+    links: RunLinks,
+) -> Request | None:
+    given = approval.given_before(inputs, folder, offer, policy)
+    if given is not None:
+        return _take_given(inputs, approval, folder, nonce, offer, policy, given)
     requester = requester_of(inputs.deployment, inputs.run, offer.asked_by)
     own = approval.asking_approves(offer)
     rules = with_own_request(policy, requester, inputs.run) if own else policy
@@ -188,10 +207,23 @@ def ask(
     if rules is not policy and form.questions == (NOTE,):
         by = next(person for person in people if person.name == requester.name)
         log.info("%s is an approver and has asked for this, so nobody else is asked", by.id)
-        (choice,) = offer.digests
-        _count(inputs, approval, folder, nonce, offer, policy, Answer(form.options[0], by.id, by.name, None), choice)
-        return None
+        given = Answer(form.options[0], by.id, by.name, None)
+        return _take_given(inputs, approval, folder, nonce, offer, policy, given)
     return Request(form, people, policy.approval_expires_after_seconds, *approval.texts(folder, links))
+
+
+def _take_given(
+    inputs: StepInputs,
+    approval: Approval,
+    folder: RunFolder,
+    nonce: str,
+    offer: Offer,
+    policy: Policy,
+    given: Answer,
+) -> None:
+    """Writes the decision for the only choice."""
+    (choice,) = offer.digests
+    _count(inputs, approval, folder, nonce, offer, policy, given, choice)
 
 
 def take_answer(

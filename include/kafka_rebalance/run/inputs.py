@@ -96,6 +96,9 @@ class OtherRuns(Protocol):
     def task_states(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> Mapping[str, str] | None:
         """Airflow's states of these tasks of the run, without those that have none yet; None if it does not tell."""
 
+    def told_decision(self, dag_id: str, run_id: str) -> object:
+        """The XCom `decision` of the run's task `approve`; None if there is none. Raises ReadError."""
+
     def is_paused(self, dag_id: str) -> bool | None:
         """None if there is no such Dag. Raises ReadError if Airflow does not tell."""
 

@@ -50,6 +50,18 @@ def task_states(dag_id: str, run_id: str, task_ids: Sequence[str]) -> dict[str, 
     return {task: _text(state) for task, state in states.items() if state is not None}
 
 
+def told_decision(dag_id: str, run_id: str) -> object:
+    """The XCom `decision` of the run's task `approve`; None if there is none. Raises ReadError if nobody tells."""
+    from airflow.sdk.execution_time.xcom import XCom
+
+    try:
+        return _asked(lambda: XCom.get_one(key="decision", dag_id=dag_id, task_id="approve", run_id=run_id))
+    except Exception as failed:
+        raise ReadError(
+            f"Airflow does not tell what run {dag_id}/{run_id} was approved to do ({type(failed).__name__})."
+        ) from failed
+
+
 def is_paused(dag_id: str) -> bool | None:
     """None if there is no such Dag. Raises ReadError if Airflow does not tell."""
     try:

@@ -20,6 +20,7 @@ class ToldRuns:
     states: dict[tuple[str, str], AirflowState] = field(default_factory=dict)
     tasks: Mapping[str, str] | None = field(default_factory=dict)  # the states of every run's tasks
     paused: bool | ReadError | None = False
+    decisions: dict[tuple[str, str], object] = field(default_factory=dict)  # what `approve` of a run has told
 
     def state(self, dag_id: str, run_id: str) -> AirflowState:
         return self.states.get((dag_id, run_id), AirflowState.GONE)
@@ -29,6 +30,9 @@ class ToldRuns:
 
     def task_states(self, dag_id: str, run_id: str, task_ids: Sequence[str]) -> Mapping[str, str] | None:
         return None if self.tasks is None else {task: self.tasks[task] for task in task_ids if task in self.tasks}
+
+    def told_decision(self, dag_id: str, run_id: str) -> object:
+        return self.decisions.get((dag_id, run_id))
 
     def is_paused(self, dag_id: str) -> bool | None:
         if isinstance(self.paused, ReadError):

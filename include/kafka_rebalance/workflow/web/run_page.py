@@ -102,7 +102,7 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
     airflow = InAirflow(
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
         drift_url=f"{run_page_url(dag_id, run_id)}/drift" if is_active and state.may_be_written else None,
-        pages=_pages(dag_id, run_id, is_asked=is_asked),
+        pages=_pages(dag_id, run_id, is_asked=is_asked, is_demote=report.settings.is_demote),
         now=clock.utc_now(),
         holds=(*obstacles, *_said_too_late(session, dag_run, state is RunState.UNANSWERED)),
         superseded=_superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
@@ -132,17 +132,22 @@ def _log_dirs(run_id: str, session: Session) -> str:
     return _log_dirs_html(run, dag_run, owner.connection_id, (*obstacles, *late))
 
 
-def _pages(dag_id: str, run_id: str, *, is_asked: bool) -> dict[Action, str]:
+def _pages(dag_id: str, run_id: str, *, is_asked: bool, is_demote: bool) -> dict[Action, str]:
     """Airflow's pages on which people act on the run."""
     answer = {Action.ANSWER: answer_url(dag_id, run_id, APPROVE_TASK)} if is_asked else {}
-    return answer | {
-        Action.FIND_CAUSE: run_url(dag_id, run_id),
-        Action.ASK_AGAIN: task_url(dag_id, run_id, APPROVE_TASK),
-        Action.VERIFY_AGAIN: task_url(dag_id, run_id, VERIFY_TASK),
-        Action.GO_ON: task_url(dag_id, run_id, FIRST_WRITING_TASK),
-        Action.START_ANEW: dag_url(dag_id),
-        **dict.fromkeys((Action.STOP, Action.CANCEL, Action.ROLL_BACK), dag_url(CANCEL_DAG)),
-    }
+    give_back = {Action.GIVE_BACK: dag_url(dag_id)} if is_demote else {}
+    return (
+        answer
+        | give_back
+        | {
+            Action.FIND_CAUSE: run_url(dag_id, run_id),
+            Action.ASK_AGAIN: task_url(dag_id, run_id, APPROVE_TASK),
+            Action.VERIFY_AGAIN: task_url(dag_id, run_id, VERIFY_TASK),
+            Action.GO_ON: task_url(dag_id, run_id, FIRST_WRITING_TASK),
+            Action.START_ANEW: dag_url(dag_id),
+            **dict.fromkeys((Action.STOP, Action.CANCEL, Action.ROLL_BACK), dag_url(CANCEL_DAG)),
+        }
+    )
 
 
 def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:
