@@ -127,6 +127,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
     changed = {
         "requester_may_approve": True,
         "cancel_needs_another_approver": True,
+        "demote_approves_give_back": True,
         "max_bytes_share": 0.5,
         "max_bytes": 5,
         "leader_changes_per_batch": 5,

@@ -93,6 +93,34 @@ def test_it_is_said_how_many_replicas_do_not_go_back_where_plans_took_them_from(
     assert "Stays away" not in dict(brief(report()).verdict)
 
 
+def test_of_a_demote_it_is_said_how_its_leaders_come_back_and_whether_its_approval_counts_for_that() -> None:
+    asked = samples.snapshot()["settings"] | {"job": "leaders", "drain": [7]}
+    again = "after the restart, a run with job give_back elects broker 7 again, by today's lists"
+
+    def told(**keys: Any) -> str:
+        return dict(brief(report(samples.snapshot(settings=asked, **keys))).verdict)["Give back"]
+
+    assert told() == f"{again}. It asks for an approval of its own"
+    policy = (samples.snapshot()["policy"] or {}) | {"approval_expires_after_seconds": 7200}
+    assert told(policy=policy, approves_give_back=True).startswith(
+        f"{again}. Who approves this plan approves that too, for 2 h: nobody is asked again"
+    )
+    assert "Give back" not in dict(brief(report()).verdict)
+
+
+def test_it_is_said_which_demote_a_run_gives_back_and_what_stays() -> None:
+    back = {"run_id": "night", "digest": "1f0c", "brokers": [7], "partitions": 1, "unchanged": 0}
+    told = brief(report(samples.snapshot(gives_back=back)), lambda name: f"<{name}>").verdict
+    taken = "the lists before run <night>, which took leadership from broker 7"
+    assert dict(told)["Gives back"] == f"{taken}, in 1 partition"
+    back |= {"partitions": 5, "unchanged": 2, "left_out": ["a-0 is gone", "a-1 is gone", "a-2 is gone", "a-3 is gone"]}
+    told = brief(report(samples.snapshot(gives_back=back)), lambda name: f"<{name}>").verdict
+    assert dict(told)["Gives back"] == (
+        f"{taken}, in 5 partitions; 2 more have their list already; 4 stay as they are: <a-0 is gone>, <a-1 is gone>, "
+        "<a-2 is gone> and 1 more"
+    )
+
+
 def test_days_until_full_are_said_only_where_growth_is_known() -> None:
     off = samples.outlook()["off"]
     found = at_stake(samples.outlook(first_full=None, off=[off[1], off[0]]), rack=None)

@@ -232,7 +232,7 @@ def test_a_button_leads_to_each_thing_that_a_person_may_do(state: RunState) -> N
 
 @pytest.mark.parametrize("state", RunState)
 def test_a_button_that_stops_or_undoes_a_run_is_never_the_expected_one(state: RunState) -> None:
-    undoes = {"Stop, cancel or throttle", "Move the replicas back", "Cancel the copies"}
+    undoes = {"Stop, cancel or throttle", "Give leadership back", "Move the replicas back", "Cancel the copies"}
     assert all(step.is_expected == (step.words not in undoes) for step in next_steps(state, PAGES))
 
 

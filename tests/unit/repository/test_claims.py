@@ -18,7 +18,7 @@ from kafka_rebalance.local_cluster.scenarios import SCENARIOS
 from kafka_rebalance.model.candidate import Metric
 from kafka_rebalance.model.connection import EXTRAS
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
+from kafka_rebalance.model.settings import CANDIDATES, GIVE_BACK, JOBS, Settings
 from kafka_rebalance.run.clusters import CLUSTERS
 from kafka_rebalance.throttle.janitor import read_gauges
 
@@ -51,7 +51,8 @@ def test_every_name_of_ours_that_another_tools_user_is_sent_to_exists() -> None:
     named = {name for cells in rows(page("coming_from.md")) for name in re.findall(r"`([a-z_]+)`", cells[1])}
     listed = set(re.findall(r"`([a-z_]+)`", page("reference.md"))) | {"as_kafka", "verify", "balance"}
     extras = {name for names in EXTRAS.values() for name in names}
-    known = {CLUSTERS, *ACTIONS, *listed} | fields(Settings) | fields(Policy) | extras | set(JOBS) | set(CANDIDATES)
+    known = {CLUSTERS, *ACTIONS, *listed} | fields(Settings) | fields(Policy) | extras | set(JOBS) | {GIVE_BACK}
+    known |= set(CANDIDATES)
     assert len(named) > 25
     assert named <= known | {"kafka_log_dirs", "kafka_topics", "kafka_rebalance_cancel", "kafka_balance_check"}
 

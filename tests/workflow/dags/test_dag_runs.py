@@ -127,6 +127,20 @@ def test_a_run_that_starts_from_a_pasted_plan_executes_it_once_it_is_approved(
     assert cluster.leftovers() == []
 
 
+def test_leadership_comes_back_under_the_approval_of_the_demote_which_airflow_tells(
+    run: Callable[..., dict[str, str]], cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    (tmp_path / f"{CONNECTION}.yaml").write_text(f"{POLICY}demote_approves_give_back: true\n")
+    before = cluster.leaders("orders"), cluster.replicas("orders")
+    demote = {"kafka_conn_id": CONNECTION, "job": "leaders", "drain": [1]}
+    assert set(run("kafka_rebalance", choice="leaders_only", conf=demote).values()) == {"success"}
+    assert 1 not in cluster.leaders("orders").values()
+    back = {"kafka_conn_id": CONNECTION, "job": "give_back"}
+    assert set(run("kafka_rebalance", choice="a request has no such button", conf=back).values()) == {"success"}
+    assert (cluster.leaders("orders"), cluster.replicas("orders")) == before
+    assert cluster.leftovers() == []
+
+
 def test_a_rejected_run_is_a_success_that_wrote_nothing(
     run: Callable[..., dict[str, str]], cluster: SimulatedCluster
 ) -> None:

@@ -185,6 +185,7 @@ def test_without_a_plan_there_is_no_picture(get: Any) -> None:
 def test_an_action_that_is_not_done_in_airflow_itself_is_one_of_the_cancel_dag() -> None:
     in_airflow = {
         Action.ANSWER, Action.ASK_AGAIN, Action.GO_ON, Action.VERIFY_AGAIN, Action.START_ANEW, Action.FIND_CAUSE,
+        Action.GIVE_BACK,
     }  # fmt: skip
     assert {action for state in RunState for action in state.actions} - in_airflow <= set(ACTIONS)
 
