@@ -198,7 +198,8 @@ def _ask_unless_given(
 ) -> Request | None:
     given = approval.given_before(inputs, folder, offer, policy)
     if given is not None:
-        return _take_given(inputs, approval, folder, nonce, offer, policy, given)
+        _take_given(inputs, approval, folder, nonce, offer, policy, given)
+        return None
     requester = requester_of(inputs.deployment, inputs.run, offer.asked_by)
     own = approval.asking_approves(offer)
     rules = with_own_request(policy, requester, inputs.run) if own else policy
@@ -208,7 +209,8 @@ def _ask_unless_given(
         by = next(person for person in people if person.name == requester.name)
         log.info("%s is an approver and has asked for this, so nobody else is asked", by.id)
         given = Answer(form.options[0], by.id, by.name, None)
-        return _take_given(inputs, approval, folder, nonce, offer, policy, given)
+        _take_given(inputs, approval, folder, nonce, offer, policy, given)
+        return None
     return Request(form, people, policy.approval_expires_after_seconds, *approval.texts(folder, links))
 
 
