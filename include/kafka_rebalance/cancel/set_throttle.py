@@ -16,6 +16,7 @@ from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE
+from kafka_rebalance.documents.throttle_lease import RateChange, ThrottleLease
 from kafka_rebalance.errors import ApprovalError, ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
@@ -27,7 +28,6 @@ from kafka_rebalance.run.run_folder import RunFolder, open_run_folder
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.entity_configs import read_lease_configs
 from kafka_rebalance.throttle.in_force import rate_changes, with_rate
-from kafka_rebalance.throttle.lease import RateChange, ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.rates import LeastRate, check_rate
 from kafka_rebalance.throttle.release_throttle import ATTEMPTS, put_back

@@ -131,6 +131,15 @@ def _time(kind: type, value: object) -> object:
     return moment
 
 
+def time_in(text: str | None) -> datetime | None:
+    """The time that a text says, if it is one with its zone."""
+    try:
+        at = datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None
+    return at if at is not None and at.tzinfo is not None else None
+
+
 def plain(value: object) -> Any:
     """The value as JSON has it, one level deep."""
     if is_dataclass(value):

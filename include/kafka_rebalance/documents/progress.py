@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_rebalance.documents.json_files import BATCHES, PROGRESS, THROTTLE, JsonFile, Time, omitted
+from kafka_rebalance.documents.json_files import BATCHES, PROGRESS, JsonFile, Time, omitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,44 +170,3 @@ class BatchNotes:
 
 
 BATCHES_FILE = JsonFile(BATCHES, BatchNotes)
-
-
-# throttle.json: what of the cluster's lease people and later steps want to know. Its whole type is `throttle.lease`.
-
-
-@dataclass(frozen=True, slots=True)
-class RateSet:
-    """Somebody changed the rate while the run went on."""
-
-    bytes_per_second: float
-    by: str
-    at: Time
-
-
-@dataclass(frozen=True, slots=True)
-class Throttle:
-    """What the run set, and what became of it."""
-
-    bytes_per_second: float  # now
-    wanted: Mapping[str, Any]  # configs by entity
-    first_bytes_per_second: float | None = None  # if somebody changed it since
-    rate_changes: tuple[RateSet, ...] = ()
-    taken_at: Time | None = None
-    handed_over_at: Time | None = None
-    suspended_at: Time | None = None  # until the next batch, after a long wait
-    released_at: Time | None = None
-
-    @property
-    def approved_bytes_per_second(self) -> float:
-        return self.bytes_per_second if self.first_bytes_per_second is None else self.first_bytes_per_second
-
-    @property
-    def is_set(self) -> bool:
-        return self.released_at is None and self.suspended_at is None
-
-    @property
-    def brokers(self) -> int:
-        return sum(entity.startswith("brokers/") for entity in self.wanted)
-
-
-THROTTLE_FILE = JsonFile(THROTTLE, Throttle)

@@ -10,6 +10,7 @@ from kafka_rebalance.admin.wire import open_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.log_dir_plan import LogDirPlan, PlannedLogDirs
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ClusterNotReadyError, LockLostError, StaleProposalError, StoppedError
 from kafka_rebalance.log_dirs.copies import cancel_copies, read_approved_moves
 from kafka_rebalance.log_dirs.next_copies import CopyState, check_as_approved, states_of, without_room
@@ -31,7 +32,6 @@ from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.throttle.entity_configs import read_configs
 from kafka_rebalance.throttle.hold_throttle import warn_without_janitor
 from kafka_rebalance.throttle.in_force import check_in_force, desired_log_dir_rate, set_changes
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import take_lease_for
 from kafka_rebalance.throttle.release_throttle import (

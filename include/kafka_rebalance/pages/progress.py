@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from kafka_rebalance.documents.json_files import time_in
 from kafka_rebalance.documents.progress import DONE, BatchNote, Happening
 from kafka_rebalance.moves.eta import ASSUMED, EtaRange, eta_range, rest_range
 from kafka_rebalance.moves.move_progress import Phase
@@ -283,17 +284,20 @@ def _of_throttle(report: RunReport) -> Iterator[Happening]:
     throttle = report.execution.throttle
     if throttle is None:
         return
-    where, rate = format_count(throttle.brokers, "broker", "brokers"), format_rate(throttle.approved_bytes_per_second)
-    for change in throttle.rate_changes:
-        yield Happening(change.at, f"{change.by} set the throttle to {format_rate(change.bytes_per_second)}")
+    where, rate = format_count(throttle.brokers, "broker", "brokers"), format_rate(throttle.taken_at_rate)
+    changes = (
+        (change.at, f"{change.by} set the throttle to {format_rate(change.bytes_per_second)}")
+        for change in throttle.rate_changes
+    )
     for at, what in (
+        *changes,
         (throttle.taken_at, f"Throttle of {rate} set on {where}"),
         (throttle.handed_over_at, "Throttle left to the Dag kafka_throttle_janitor: copies still run"),
         (throttle.suspended_at, "Throttle put back until the next batch"),
         (throttle.released_at, "Throttle taken off; the values from before it are back"),
     ):
-        if at is not None:
-            yield Happening(at, what)
+        if (moment := time_in(at)) is not None:
+            yield Happening(moment, what)
 
 
 # What the verification found wrong, in figures, the worst first.

@@ -15,13 +15,11 @@ from kafka_rebalance.documents.progress import (
     BATCHES_FILE,
     DONE,
     PROGRESS_FILE,
-    THROTTLE_FILE,
     BatchNote,
     BatchNotes,
     Happening,
     Progress,
     Stopped,
-    Throttle,
     WindowPause,
 )
 from kafka_rebalance.documents.proposals import (
@@ -46,6 +44,7 @@ from kafka_rebalance.documents.snapshot import (
     SnapshotTaken,
 )
 from kafka_rebalance.documents.storage import Folder
+from kafka_rebalance.documents.throttle_lease import THROTTLE_FILE, ThrottleLease
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.candidate import OFFERED
 from kafka_rebalance.model.policy import Policy
@@ -334,7 +333,7 @@ class RunFiles:
     proposals: Proposals | None = None
     segments: SegmentReport | None = None
     decision: Decision | None = None
-    throttle: Throttle | None = None
+    throttle: ThrottleLease | None = None
     batches: BatchNotes | None = None
     progress: Progress | None = None
     control: Control | None = None
@@ -357,7 +356,7 @@ class Execution:
 
     batches: tuple[BatchNote, ...] = ()
     progress: Progress | None = None
-    throttle: Throttle | None = None
+    throttle: ThrottleLease | None = None
     stop: Stopped | None = None
     asked: tuple[Happening, ...] = ()  # what people asked of the run
     pauses: tuple[WindowPause, ...] = ()  # until a window opened

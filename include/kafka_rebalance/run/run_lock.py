@@ -16,8 +16,9 @@ from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import JsonFile, Time
-from kafka_rebalance.documents.progress import BATCHES_FILE, DONE, PROGRESS_FILE, THROTTLE_FILE
+from kafka_rebalance.documents.progress import BATCHES_FILE, DONE, PROGRESS_FILE
 from kafka_rebalance.documents.storage import file_name, make_folder, names_in, remove
+from kafka_rebalance.documents.throttle_lease import THROTTLE_FILE
 from kafka_rebalance.errors import ArtifactError, LockHeldError, StorageError
 from kafka_rebalance.model.lock_owner import AirflowState, Fence, LockOwner, is_same_airflow, marked
 from kafka_rebalance.run.clusters import how_to_stop

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from kafka_rebalance.admin.configs import read_cannot_cordon
 from kafka_rebalance.documents.snapshot import Cordon
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ConfigChangedError, ThrottleError
 from kafka_rebalance.kafka.throttles import CORDON
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -17,7 +18,6 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.throttle.entity_configs import read_lease_configs
 from kafka_rebalance.throttle.in_force import Value
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import release as decide_release
 from kafka_rebalance.throttle.release_throttle import ATTEMPTS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.model.cluster_view import entity_of
-from kafka_rebalance.throttle.lease import ThrottleLease
 
 
 def read_configs(cluster: OpenCluster, entities: Collection[str]) -> dict[str, dict[str, str]]:

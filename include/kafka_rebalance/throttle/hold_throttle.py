@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka_rebalance import clock
 from kafka_rebalance.cluster.open_cluster import open_cluster
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import LockLostError, ReadError, StoppedError
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -30,7 +31,6 @@ from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.segments.audit_io import check_copies_safe
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import check_in_force, desired_throttle, set_changes
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import copying_of, only_for, take_lease
 from kafka_rebalance.throttle.release_throttle import (

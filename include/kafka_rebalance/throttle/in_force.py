@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
+from kafka_rebalance.documents.throttle_lease import RateChange, ThrottleLease, list_entries
 from kafka_rebalance.errors import KafkaRuleError, ThrottleError
 from kafka_rebalance.kafka.throttles import (
     CORDON,
@@ -27,7 +28,6 @@ from kafka_rebalance.kafka.throttles import (
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.check_result import Check, CheckName
-from kafka_rebalance.throttle.lease import RateChange, ThrottleLease, list_entries
 
 # What a run throttles: the lists and rates that exactly its moves need.
 #

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 
 from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, FormatVersionError, LockLostError, StorageError
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.model.lock_owner import NO_FENCE, Fence, LeaseRecord, LockOwner, is_same_run
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.throttle import lease_files
-from kafka_rebalance.throttle.lease import ThrottleLease
 
 log = logging.getLogger(__name__)
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafka_rebalance.documents import json_files, storage
-from kafka_rebalance.documents.progress import THROTTLE_FILE
+from kafka_rebalance.documents.json_files import JsonFile
+from kafka_rebalance.documents.throttle_lease import THROTTLE_FILE, ThrottleLease, check_lease, lease_file
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderError, StorageError
 from kafka_rebalance.run.approval_rules import DECISION_FILE
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import RunFolder, open_run_folder
-from kafka_rebalance.throttle.lease import ThrottleLease
 
 _GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10}|log-[0-9]{13}-[0-9]{16})\.json", re.ASCII)
 _UNNUMBERED = ".json"  # after the cluster's name, beside its folder: the one file of a version without generations
@@ -55,11 +55,11 @@ def write(deployment: Deployment, lease: ThrottleLease) -> None:
     storage.make_folder(folder)
     if isinstance(folder, Path):
         storage.sync_folder(folder.parent)
-    json_files.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
+    lease_file(name).write(folder, lease, source_digest=lease.candidate_digest)
     try:
         run = open_run_folder(deployment, lease.run_folder)
         if storage.is_there(run / json_files.DECISION) and is_latest(deployment, lease):
-            json_files.write_json(run, json_files.THROTTLE, lease.to_mapping(), source_digest=lease.candidate_digest)
+            THROTTLE_FILE.write(run, lease, source_digest=lease.candidate_digest)
     except RunFolderError:
         return  # the copy is only for people
 
@@ -135,8 +135,7 @@ def _read(deployment: Deployment, cluster: str) -> ThrottleLease | None:
     for _ in range(_ATTEMPTS):
         generations = _generations(deployment, cluster)
         if not generations:
-            document = json_files.read_json_if_there(_folder(deployment), f"{cluster}{_UNNUMBERED}")
-            return None if document is None else ThrottleLease.from_mapping(document)
+            return _checked(lease_file(f"{cluster}{_UNNUMBERED}"), _folder(deployment))
         found = _read_generation(deployment, cluster, generations[-1])
         if found is not None:
             return found  # else a later lease was given back meanwhile, and this file removed
@@ -146,8 +145,15 @@ def _read(deployment: Deployment, cluster: str) -> ThrottleLease | None:
 
 def _read_generation(deployment: Deployment, cluster: str, generation: str) -> ThrottleLease | None:
     """None if it was removed meanwhile."""
-    document = json_files.read_json_if_there(_folder(deployment) / cluster, f"{generation}.json")
-    return None if document is None else replace(ThrottleLease.from_mapping(document), generation=generation)
+    lease = _checked(lease_file(f"{generation}.json"), _folder(deployment) / cluster)
+    return None if lease is None else replace(lease, generation=generation)
+
+
+def _checked(file: JsonFile[ThrottleLease], folder: RunFolder) -> ThrottleLease | None:
+    lease = file.read_if_there(folder)
+    if lease is not None:
+        check_lease(lease)
+    return lease
 
 
 def _generations(deployment: Deployment, cluster: str) -> list[str]:
@@ -162,8 +168,7 @@ def _folder(deployment: Deployment) -> RunFolder:
 
 def read_copy(folder: RunFolder) -> ThrottleLease | None:
     """The copy of the lease in the run's folder, also if it was given back. Raises ArtifactError."""
-    document = json_files.read_json_if_there(folder, json_files.THROTTLE)
-    return None if document is None else ThrottleLease.from_mapping(document)
+    return _checked(THROTTLE_FILE, folder)
 
 
 def rate_in_force(folder: RunFolder) -> int:

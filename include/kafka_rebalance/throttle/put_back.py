@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from kafka_rebalance.documents.throttle_lease import LeftBehind, ThrottleLease, list_entries
 from kafka_rebalance.errors import KafkaRuleError, LockHeldError, ThrottleError
 from kafka_rebalance.kafka.throttles import (
     CORDON,
@@ -22,7 +23,6 @@ from kafka_rebalance.model.lock_owner import is_same_run
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.moves.move_stage import marks_moves, may_be_between
 from kafka_rebalance.throttle.in_force import Changes, Configs, desired_throttle, each_entry, each_value, set_changes
-from kafka_rebalance.throttle.lease import LeftBehind, ThrottleLease, list_entries
 
 # What was set before a run throttled. It is recorded once, and again only where the run sets its throttle again.
 

@@ -15,6 +15,7 @@ from typing import Any
 from kafka_rebalance.clock import now_text
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ClusterNotReadyError, ConfigChangedError, LockLostError, ReadError, ThrottleError
 from kafka_rebalance.kafka.throttles import CORDON, LOG_DIR_RATE, throttle_problem
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -27,7 +28,6 @@ from kafka_rebalance.run.passed_over_tasks import check_rest_will_run
 from kafka_rebalance.run.run_lock import forget_lock, lock_owner
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import Release, absent_receivers, copying_of, left_changes
 from kafka_rebalance.throttle.put_back import release as decide_release

@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from kafka_rebalance.clock import now_text
+from kafka_rebalance.documents.json_files import time_in
 from kafka_rebalance.documents.progress import PROGRESS_FILE
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, PolicyError, RebalanceError, ThrottleError
 from kafka_rebalance.model.lock_owner import Fence, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
@@ -23,7 +25,6 @@ from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import RunFolder, open_run_folder
 from kafka_rebalance.throttle.entity_configs import read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import check_in_force, confirm
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import batch_changes, copying_of, listed_over, only_for, recorded_anew
 from kafka_rebalance.throttle.put_back import release as decide_release
@@ -167,10 +168,10 @@ def _read_waiting(deployment: Deployment, lease: ThrottleLease) -> _Waiting | No
     """None also for an earlier version's note, and for one that cannot be read."""
     try:
         noted = PROGRESS_FILE.read(open_run_folder(deployment, lease.run_folder))
-        taken_at = datetime.fromisoformat(lease.taken_at)
-    except (RebalanceError, OSError, ValueError):
+    except (RebalanceError, OSError):
         return None
-    if noted.state != "waiting" or noted.waiting_since is None or noted.waiting_for is None:
+    taken_at = time_in(lease.taken_at)
+    if noted.state != "waiting" or noted.waiting_since is None or noted.waiting_for is None or taken_at is None:
         return None
     reasons = " ".join(noted.waiting_for)
     return _Waiting(noted.updated_at, max(noted.waiting_since, taken_at), noted.waiting_until, reasons)

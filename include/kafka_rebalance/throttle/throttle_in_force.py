@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents.progress import THROTTLE_FILE
+from kafka_rebalance.documents.throttle_lease import THROTTLE_FILE
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.cluster_view import entity_of

@@ -308,7 +308,10 @@ def throttle(**changes: Any) -> dict[str, Any]:
     wanted = {f"brokers/{broker}": {"leader.replication.throttled.rate": "50000000"} for broker in range(1, 7)}
     return {
         "format_version": FORMAT_VERSION,
+        "run": "kafka_rebalance/one",
+        "candidate_digest": "0" * 64,
         "bytes_per_second": 50_000_000,
+        "prior": {},
         "wanted": wanted | {"topics/orders": {"leader.replication.throttled.replicas": "0:1"}},
         "taken_at": "2026-05-03T14:40:55+00:00",
         **changes,

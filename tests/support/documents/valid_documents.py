@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafka_rebalance.documents.throttle_lease import RateChange, ThrottleLease
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.throttle.lease import RateChange, ThrottleLease
 from kafka_rebalance.zookeeper import znodes
 from support.kafka.small_clusters import DIGEST
 

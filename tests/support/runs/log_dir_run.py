@@ -15,6 +15,7 @@ import pytest
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.log_dir_plan import LOG_DIRS_FILE, PlannedLogDirs
 from kafka_rebalance.documents.progress import PROGRESS_FILE
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.log_dirs.copies import Copying, move_replicas, verify
 from kafka_rebalance.log_dirs.follow_copies import CopiesFollower
@@ -22,7 +23,6 @@ from kafka_rebalance.log_dirs.plan import plan_moves
 from kafka_rebalance.log_dirs.rate import hold_rate, release_rate
 from kafka_rebalance.run.checks.batch_wait import Wait
 from kafka_rebalance.run.watch_batch import BatchSeen
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.asked_run import AskedRun

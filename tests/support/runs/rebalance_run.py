@@ -20,6 +20,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, read_settings
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
@@ -31,7 +32,6 @@ from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.run.watch_batch import BatchSeen
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.hold_throttle import hold_throttle
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection

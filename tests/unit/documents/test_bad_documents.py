@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 import pytest
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.kafka.reassignment_json import (
     canonical_plan,
     format_reassignment,
@@ -22,7 +23,6 @@ from kafka_rebalance.model.digests import canonical_json, digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.throttle.in_force import confirm, set_changes
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.put_back import release
 from kafka_rebalance.zookeeper import znodes
 from kafka_rebalance.zookeeper.cluster_lock import decode_lock, encode_lock

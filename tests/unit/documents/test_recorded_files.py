@@ -14,6 +14,7 @@ from kafka_rebalance.documents.progress import BATCHES_FILE, PROGRESS_FILE
 from kafka_rebalance.documents.proposals import PAGE_FILE, PROPOSALS_FILE, REJECTION_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
 from kafka_rebalance.documents.snapshot import CONFIGS_FILE, SNAPSHOT_FILE
+from kafka_rebalance.documents.throttle_lease import THROTTLE_FILE
 from kafka_rebalance.documents.verdict import VERDICT_FILE
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.run.approval_rules import DECISION_FILE
@@ -40,6 +41,7 @@ FILES: tuple[JsonFile[Any], ...] = (
     REJECTION_FILE,
     SEGMENTS_FILE,
     SNAPSHOT_FILE,
+    THROTTLE_FILE,
     VERDICT_FILE,
     VERIFICATION_FILE,
 )

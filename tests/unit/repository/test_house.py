@@ -233,7 +233,6 @@ KNOW_NO_TYPE = {  # why a module takes a run's JSON as it is
     "command.main": "--json prints proposals.json, with keys of later versions",
     "documents.snapshot": "settings.json: Settings has its own form, which is part of each digest",
     "run.run_folder": "digests count whole files, with keys of later versions",
-    "throttle.lease_files": "a lease is in znodes too: it has its own form",
 }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.documents.throttle_lease import LeftBehind, RateChange, ThrottleLease
 from kafka_rebalance.kafka.throttles import CORDON, FOLLOWER_RATE, throttle_problem
 from kafka_rebalance.throttle.in_force import check_throttles, confirm, rate_changes, set_changes, with_rate
-from kafka_rebalance.throttle.lease import LeftBehind, RateChange, ThrottleLease
 from kafka_rebalance.throttle.put_back import left_changes, lifted, recorded_anew, release, take_lease
 from support.kafka.small_clusters import DIGEST
 from support.kafka.small_throttles import LEADER_RATE, MOVES, RATE, applied

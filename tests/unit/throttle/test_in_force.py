@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from kafka_rebalance.documents.throttle_lease import RateChange
 from kafka_rebalance.errors import KafkaRuleError, ThrottleError
 from kafka_rebalance.throttle.in_force import check_in_force, confirm, rate_changes, set_changes, set_now, with_rate
-from kafka_rebalance.throttle.lease import RateChange
 from kafka_rebalance.throttle.put_back import release
 from support.kafka.small_clusters import move
 from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, RATE, applied, lease

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.throttle.janitor.rules import IDLE_SECONDS, UNWATCHED_SECONDS, custody
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.put_back import take_lease
 from support.kafka.small_clusters import DIGEST, move, tp
 

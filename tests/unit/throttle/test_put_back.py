@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_rebalance.documents.throttle_lease import LeftBehind, ThrottleLease
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.throttle.in_force import confirm, desired_log_dir_rate, set_changes
-from kafka_rebalance.throttle.lease import LeftBehind, ThrottleLease
 from kafka_rebalance.throttle.put_back import left_changes, release, take_lease_for
 from support.kafka.small_clusters import DIGEST, move, tp
 from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, RATE, applied, lease

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.documents.throttle_lease import RateChange
 from kafka_rebalance.errors import LockHeldError, ThrottleError
 from kafka_rebalance.throttle.in_force import set_changes, with_rate
-from kafka_rebalance.throttle.lease import RateChange
 from kafka_rebalance.throttle.put_back import recorded_anew, release, take_lease
 from support.kafka.small_clusters import DIGEST, move
 from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, MOVES, RATE, applied, lease

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.throttle.lease import ThrottleLease
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.throttle.put_back import absent_receivers, copying_of, slowed_catch_up, take_lease
 from support.kafka.small_clusters import DIGEST, move, partition, tp, view
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.throttle.janitor.rules import listed_behind, orphaned_configs, stray_replicas, unheld_throttles
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.put_back import take_lease
 from support.kafka.small_clusters import DIGEST, move, partition, tp, view
 

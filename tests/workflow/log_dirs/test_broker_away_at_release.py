@@ -11,11 +11,11 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents.log_dir_plan import Replica
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.kafka.throttles import LOG_DIR_RATE
 from kafka_rebalance.log_dirs import rate
 from kafka_rebalance.throttle import lease_files
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.janitor_run import SIMULATED, Airflow, tend
 from support.runs.log_dir_run import CONNECTION, LogDirRun

@@ -17,13 +17,13 @@ import pytest
 from upath import UPath
 
 from kafka_rebalance.documents import json_files, storage
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.run import ledger
 from kafka_rebalance.run.inputs import Deployment
 from kafka_rebalance.run.run_folder import attempts, create_run_folder, folder_of_run
 from kafka_rebalance.throttle import lease_files
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs import rebalance_run
 from support.runs.rebalance_run import CONNECTION, open_lease

@@ -26,6 +26,7 @@ from kafka_rebalance.documents.janitor_report import (
     write_janitor_report,
 )
 from kafka_rebalance.documents.progress import PROGRESS_FILE
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import (
     ArtifactError,
     LockHeldError,
@@ -41,9 +42,7 @@ from kafka_rebalance.run.run_lock import forget_old_locks, noted_connections
 from kafka_rebalance.throttle import lease_files
 from kafka_rebalance.throttle.janitor import sweep
 from kafka_rebalance.throttle.janitor.look_after_lease import Look, look_after_lease
-from kafka_rebalance.throttle.janitor.rules import moment
 from kafka_rebalance.throttle.janitor.sweep import Asked, read_asked
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 
 log = logging.getLogger(__name__)
@@ -114,7 +113,7 @@ def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[s
         lines=tuple(look.lines),
         lock=look.holder,
         locked_since=_locked_since(before, look.holder, now),
-        throttle=None if lease is None else OpenThrottle(moment(lease.taken_at), lease.bytes_per_second),
+        throttle=None if lease is None else OpenThrottle(json_files.time_in(lease.taken_at), lease.bytes_per_second),
         progress=_run_progress(deployment, lease, before.progress, clock.utc_now()),
         followed=look.followed,
         alerts=tuple(sorted(look.alerts.values())),

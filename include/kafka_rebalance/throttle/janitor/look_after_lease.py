@@ -9,6 +9,7 @@ from kafka_rebalance import clock
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.janitor_report import Sighting
 from kafka_rebalance.documents.progress import BATCHES_FILE, PROGRESS_FILE
+from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import (
     ArtifactError,
     ClusterNotReadyError,
@@ -32,7 +33,6 @@ from kafka_rebalance.throttle.entity_configs import read_away, read_configs, rea
 from kafka_rebalance.throttle.in_force import set_now as throttle_now
 from kafka_rebalance.throttle.janitor.rules import UNWATCHED_SECONDS, custody, sighted
 from kafka_rebalance.throttle.janitor.sweep import Asked
-from kafka_rebalance.throttle.lease import ThrottleLease
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.put_back import (
     absent_receivers,

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kafka_rebalance.documents.janitor_report import Sighting, UnheldFinding
+from kafka_rebalance.documents.json_files import time_in
+from kafka_rebalance.documents.throttle_lease import ThrottleLease, list_entries
 from kafka_rebalance.kafka.throttles import EVERY_REPLICA, THROTTLE_KEYS, split_entry
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.lock_owner import AirflowState
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.throttle.in_force import Configs
-from kafka_rebalance.throttle.lease import ThrottleLease, list_entries
 
 # Since when the follower of a run has given no sign, without trust in the follower's clock.
 #
@@ -32,22 +33,13 @@ def sighted(before: Sighting | None, signs: Sequence[object], now: datetime, bel
     janitor reports a dead follower later by no more than that.
     """
     texts = tuple(map(str, signs))
-    newest = max((at for text in texts if (at := moment(text)) is not None), default=None)
+    newest = max((at for text in texts if (at := time_in(text)) is not None), default=None)
     oldest = now - timedelta(seconds=believed_seconds)
     if before is not None and timedelta(0) <= now - before.looked_at <= LONGEST_GAP:
         if texts == before.signs:
             return Sighting(texts, min(before.since, now), now)
         oldest = before.looked_at
     return Sighting(texts, newest if newest is not None and oldest <= newest <= now else now, now)
-
-
-def moment(text: str) -> datetime | None:
-    """The time that a text says, if it is one with its zone."""
-    try:
-        at = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return at if at.tzinfo is not None else None
 
 
 # What the janitor does with a lease and a lock whose run may be gone.

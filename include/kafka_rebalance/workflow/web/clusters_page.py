@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime
 from hashlib import sha256
 from typing import TypeVar
 
@@ -15,6 +14,7 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
 from kafka_rebalance import clock
+from kafka_rebalance.documents.json_files import time_in
 from kafka_rebalance.documents.storage import file_name
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.pages.fleet import (
@@ -189,15 +189,8 @@ def _lease(connection_id: str, stored: Sequence[StoredLease] | None, run_ids: Co
         return Lease(
             lease.run,
             lease.bytes_per_second,
-            _time(lease.taken_at),
-            _time(lease.handed_over_at),
+            time_in(lease.taken_at),
+            time_in(lease.handed_over_at),
             Link("Its run", run_page_url(dag_id, run_id), inside=True) if run_id in run_ids else None,
         )
     return None
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None

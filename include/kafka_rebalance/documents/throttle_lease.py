@@ -1,7 +1,8 @@
 """A cluster's throttle lease: who throttles since when, with what, and what was there before.
 
 Each cluster has one lease. It is kept outside Airflow's database, so that a deleted run does not take along the values
-from before its throttle. This module holds plain values; `lease_copies` reads and writes them.
+from before its throttle. This module holds plain values; `throttle.lease_copies` reads and writes them. A run's
+folder has a copy, throttle.json, for its page and for people.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from typing import Any, Self
 
-from kafka_rebalance.documents.json_files import decode
+from kafka_rebalance.documents.json_files import THROTTLE, JsonFile, decode, time_in
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.given_json import LONG_MAX
 from kafka_rebalance.kafka.throttles import (
@@ -41,6 +43,11 @@ class RateChange:
     bytes_per_second: int
     by: str
     at: str
+
+    @property
+    def changed_at(self) -> datetime | None:
+        """None if `at` is no time."""
+        return time_in(self.at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,16 @@ class ThrottleLease:
         return self.bytes_per_second if self.first_bytes_per_second is None else self.first_bytes_per_second
 
     @property
+    def is_set(self) -> bool:
+        """Whether the throttle need be in force."""
+        return self.released_at is None and self.suspended_at is None
+
+    @property
+    def brokers(self) -> int:
+        """How many brokers are throttled."""
+        return sum(entity.startswith("brokers/") for entity in self.wanted)
+
+    @property
     def own_rates(self) -> frozenset[str]:
         """Every rate that this lease may have set. A change that breaks off leaves some brokers at the rate before."""
         rates = (self.taken_at_rate, self.bytes_per_second, *(change.bytes_per_second for change in self.rate_changes))
@@ -144,10 +161,22 @@ class ThrottleLease:
     def from_mapping(cls, document: object) -> Self:
         """The lease from parsed JSON. Raises ArtifactError naming what is wrong."""
         lease = decode(cls, document, _UNUSABLE, _REMEDY)
-        problem = next(_problems(lease), None)
-        if problem is not None:
-            raise ArtifactError(f"{_UNUSABLE}: {problem}. {_REMEDY}")
+        check_lease(lease)
         return lease
+
+
+def lease_file(name: str) -> JsonFile[ThrottleLease]:
+    return JsonFile(name, ThrottleLease, _REMEDY)
+
+
+THROTTLE_FILE = lease_file(THROTTLE)
+
+
+def check_lease(lease: ThrottleLease) -> None:
+    """Raises ArtifactError unless these are throttles that a run may have set, and may put back."""
+    problem = next(_problems(lease), None)
+    if problem is not None:
+        raise ArtifactError(f"{_UNUSABLE}: {problem}. {_REMEDY}")
 
 
 def list_entries(value: str | None, key: str) -> tuple[str, ...]:
