@@ -13,16 +13,13 @@ from kafka_rebalance.errors import ConfigChangedError, WriteError
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
-from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import without_zookeeper
 
 LIVE = {1, 2}
 NO_BOUND = partial(float, "inf")
 
 
-@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    with LocalCluster(request.param, brokers=2, racks=0, kraft=True) as running:
-        yield running
+cluster = without_zookeeper(brokers=2)
 
 
 @pytest.fixture(scope="module")

@@ -24,17 +24,14 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.lock_owner import LeaseRecord, LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import without_zookeeper
 from support.waiting import wait
 
 ONE = LockOwner("kafka_rebalance/one", "d" * 64, "airflow (a1)", "2026-11-23T00:00:00+00:00")
 ASKED = {"min.insync.replicas": "2", "cleanup.policy": "delete", "retention.ms": "-1", "compression.type": "producer"}
 
 
-@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    with LocalCluster(request.param, brokers=4, racks=0, kraft=True, controllers=1) as running:
-        yield running
+cluster = without_zookeeper(brokers=4, controllers=1)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection
 from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
-from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import without_zookeeper
 from support.waiting import wait
 
 LIVE = {1, 2, 3, 4}
@@ -30,10 +30,7 @@ ONE = LockOwner("kafka_rebalance/one", "d" * 64, "airflow (a1)")
 TWO = LockOwner("kafka_rebalance/two", "e" * 64, "airflow (a1)")
 
 
-@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    with LocalCluster(request.param, brokers=4, racks=0, kraft=True, controllers=1) as running:
-        yield running
+cluster = without_zookeeper(brokers=4, controllers=1)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,12 +67,8 @@ def test_a_run_whose_user_is_held_back_by_a_quota_comes_to_its_end(
     cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = InProcessRun(tmp_path, cluster, monkeypatch, "slow")
-    entries = [{"topic": "orders", "partition": 0, "replicas": [3, 2]}]
-    run.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=[])
-    run.approve("given", 50 * MB)
-    run.hold()
-    run.reassign()
-    assert run.finish()["passed"]
+    run.plan_lists("orders", {0: (3, 2)})
+    assert run.carry_out("given")["passed"]
     kafka = WatchedCluster(cluster)
     assert kafka.lists("orders")[0] == (3, 2)
     assert kafka.leftovers() == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -30,11 +29,6 @@ WAIT_SECONDS = 60
 RECORDED = {0: (2, 1), 1: (1, 2)}  # the API would leave the first as [1, 2]
 
 
-@pytest.fixture
-def kafka(cluster: LocalCluster) -> WatchedCluster:
-    return WatchedCluster(cluster)
-
-
 def is_as_recorded(kafka: WatchedCluster, topic: str) -> bool:
     return kafka.lists(topic) == RECORDED and kafka.is_in_sync(topic, 2)
 
@@ -51,14 +45,6 @@ def approve_in_mid_copy(canceller: CancelRun) -> None:
         time.sleep(0.05)
     assert {step["fate"] for step in steps} == {"back"}
     canceller.answer(consent=canceller.document["consent"])
-
-
-def carry_out(run: InProcessRun, choice: str, **params: Any) -> None:
-    run.plan(**params)
-    run.approve(choice, FAST)
-    run.hold()
-    run.reassign()
-    assert run.finish()["passed"] is True
 
 
 @EACH_KIND_AND_NEWEST
@@ -96,12 +82,16 @@ def test_a_move_that_is_cancelled_in_mid_copy_leaves_the_cluster_as_it_was_and_a
     assert kafka.controller_epoch() == before + (1 if below_2_4 else 0)
 
     # The controller hears: what was cancelled is moved after all, and from there back.
-    carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "again"), "light", topics_in=[topic], job="drain", drain=[2])
+    again = InProcessRun(tmp_path, cluster, monkeypatch, "again")
+    again.plan(topics_in=[topic], job="drain", drain=[2])
+    assert again.carry_out("light")["passed"] is True
     assert all(2 not in replicas for replicas in kafka.lists(topic).values())
     way_back = CancelRun(monkeypatch, "way back")
     assert way_back.request("roll_back")["run"] == "kafka_rebalance/again"
     asked = {name: way_back.xcom["conf"][name] for name in ("plan", "candidates", "internal_topics")}
-    carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "back"), "given", **asked)
+    back = InProcessRun(tmp_path, cluster, monkeypatch, "back")
+    back.plan(**asked)
+    assert back.carry_out("given")["passed"] is True
     assert is_as_recorded(kafka, topic)
 
 

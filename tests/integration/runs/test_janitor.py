@@ -5,7 +5,7 @@ Simulated is what Airflow says of the run; that no worker and no triggerer follo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,13 +31,6 @@ from support.runs.watched_cluster import WatchedCluster
 MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
 wait = partial(waiting.wait, seconds=120)
-
-
-@pytest.fixture
-def kafka(cluster: LocalCluster) -> Iterator[WatchedCluster]:
-    watched = WatchedCluster(cluster)
-    yield watched
-    assert watched.leftovers() == []
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from kafka_rebalance.admin import wire
 from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.cluster_writes import Kind
-from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import without_zookeeper
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
 from support.runs.watched_cluster import WatchedCluster
@@ -29,10 +29,7 @@ class Killed(BaseException):
     """kill -9: nothing more of this process happens."""
 
 
-@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
-        yield running
+cluster = without_zookeeper(brokers=3)
 
 
 @pytest.fixture
@@ -44,8 +41,7 @@ def run(
     cluster.create_topic(name, {0: (1, 2)})
     cluster.produce(name, {0: MEGABYTE})
     made = InProcessRun(tmp_path, cluster, monkeypatch)
-    entries = [{"topic": name, "partition": 0, "replicas": [1, 3]}]
-    made.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=[])
+    made.plan_lists(name, {0: (1, 3)})
     made.approve("given", MEGABYTE)
     Airflow.answering(monkeypatch)
     return made

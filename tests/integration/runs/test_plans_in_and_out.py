@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,10 +12,8 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.java.reassign_tool import ReassignPartitions
@@ -38,17 +36,6 @@ def classes(cluster: LocalCluster, classes_of: Callable[[str], KafkaClasses]) ->
 @pytest.fixture
 def tool(classes: KafkaClasses, cluster: LocalCluster) -> ReassignPartitions:
     return ReassignPartitions(classes, cluster)
-
-
-@pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[KazooClient]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> InProcessRun:
-    return InProcessRun(tmp_path, cluster, monkeypatch)
 
 
 @pytest.fixture
@@ -111,10 +98,7 @@ def test_an_order_of_followers_that_a_plan_asks_for_is_executed(
     cluster.produce(name, {0: SIZE_BYTES})
     wanted: Lists = {TopicPartition(name, 0): (1, 3, 2)}
     run.plan(topics_in=[name], plan=format_reassignment(wanted))
-    run.approve("given", RATE)
-    run.hold()
-    run.reassign()
-    assert run.finish()["passed"] is True
+    assert run.carry_out("given")["passed"] is True
     wait_for(client, name, wanted)
 
 
@@ -128,10 +112,7 @@ def test_what_kafkas_tool_generates_is_a_plan_that_a_run_executes(
     run.plan(topics_in=[topic], plan=output)
     moves = read_candidate(run.folder, "given").moves
     assert before | {move.topic_partition: move.after for move in moves} == proposed
-    run.approve("given", RATE)
-    run.hold()
-    run.reassign()
-    assert run.finish()["passed"] is True
+    assert run.carry_out("given")["passed"] is True
     wait_for(client, topic, proposed)
     found = read_cluster_view(client, [topic]).partitions
     assert {tp: partition.leader for tp, partition in found.items()} == {tp: lists[0] for tp, lists in proposed.items()}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +13,9 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka_rebalance.cancel.set_throttle import change_rate
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, ThrottleError
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.read_problem import PARTITIONS
 from kafka_rebalance.throttle.janitor import look_after_cluster
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -27,11 +27,6 @@ from support.waiting import wait
 
 MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
-
-
-@pytest.fixture
-def kafka(cluster: LocalCluster) -> WatchedCluster:
-    return WatchedCluster(cluster)
 
 
 @pytest.fixture
@@ -50,34 +45,11 @@ def topic(
     assert kafka.leftovers() == []
 
 
-@pytest.fixture
-def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> InProcessRun:
-    return InProcessRun(tmp_path, cluster, monkeypatch)
-
-
-def carry_out(run: InProcessRun, choice: str, **params: Any) -> None:
-    """From the snapshot to the verification, which has to pass."""
-    run.plan(**params)
-    run.approve(choice, FAST)
-    run.hold()
-    run.reassign()
-    verification = run.finish()
-    assert verification["passed"] is True, verification
-
-
-def entries_of(topic: str, lists: Mapping[int, tuple[int, ...]]) -> list[dict[str, Any]]:
-    return [{"topic": topic, "partition": number, "replicas": list(after)} for number, after in lists.items()]
-
-
-def given(topic: str, lists: Mapping[int, tuple[int, ...]]) -> dict[str, Any]:
-    return {"plan": json.dumps({"version": 1, "partitions": entries_of(topic, lists)}), "candidates": []}
-
-
 @EACH_KIND_AND_NEWEST
 def test_a_throttled_move_ends_as_approved(run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster) -> None:
     name = topic({0: (1, 2), 1: (1, 3)}, 2 * MEGABYTE)
     after = {0: (4, 2), 1: (1, 2)}
-    run.plan(**given(name, after))
+    run.plan_lists(name, after)
     rows = pq.read_table(run.folder / json_files.SNAPSHOT_FOLDER / PARTITIONS).to_pylist()
     row = next(row for row in rows if row["topic"] == name)
     assert (row["cleanup_policy"], row["retention_ms"], row["segment_bytes"]) == ("delete", 7 * 86_400_000, 1 << 30)
@@ -108,8 +80,9 @@ def test_lists_become_the_approved_ones(run: InProcessRun, topic: Callable[..., 
         ({0: (1, 2), 1: (2, 1)}, {0: (3, 4), 1: (4, 3)}),
     )
     approved = {topic(before): after for before, after in changes}
-    entries = [entry for name, after in approved.items() for entry in entries_of(name, after)]
-    carry_out(run, "given", plan=json.dumps({"version": 1, "partitions": entries}), candidates=[])
+    lists = {TopicPartition(name, number): one for name, after in approved.items() for number, one in after.items()}
+    run.plan(plan=format_reassignment(lists), candidates=[])
+    assert run.carry_out("given")["passed"] is True
     for name, after in approved.items():
         assert kafka.lists(name) == after
         assert all(set(one.isr) == set(one.replicas) for one in kafka.partitions(name).values())
@@ -152,7 +125,8 @@ def test_a_drained_broker_holds_nothing_of_the_topic(
     run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster
 ) -> None:
     name = topic({0: (4, 2), 1: (3, 4), 2: (2, 3)})
-    carry_out(run, "light", topics_in=[name], job="drain", drain=[4])
+    run.plan(topics_in=[name], job="drain", drain=[4])
+    assert run.carry_out("light")["passed"] is True
     assert all(4 not in replicas for replicas in kafka.lists(name).values())
 
 
@@ -163,7 +137,8 @@ def test_a_dead_broker_is_replaced(
     name = topic({0: (3, 2), 1: (2, 3), 2: (2, 1)})
     cluster.stop_broker(3)
     try:
-        carry_out(run, "light", topics_in=[name], job="replace", replace={"3": 4})
+        run.plan(topics_in=[name], job="replace", replace={"3": 4})
+        assert run.carry_out("light")["passed"] is True
         found = {number: set(replicas) for number, replicas in kafka.lists(name).items()}
         assert found == {0: {4, 2}, 1: {2, 4}, 2: {2, 1}}
     finally:
@@ -176,7 +151,7 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
 ) -> None:
     # A quota that has not been used for ten seconds lets through what it allows in them: the rest is in mid-copy.
     name = topic({0: (2, 1)}, 14 * MEGABYTE)
-    run.plan(**given(name, {0: (3, 1)}))
+    run.plan_lists(name, {0: (3, 1)})
     run.approve("given", SLOW)
     run.hold()
     run.hold()
@@ -216,7 +191,7 @@ def test_a_second_run_and_a_second_airflow_cannot_have_the_cluster(
     first, second = topic({0: (1, 2)}), topic({0: (1, 2)})
     other = InProcessRun(tmp_path, cluster, monkeypatch, run_id="two")
     for which, name in ((run, first), (other, second)):
-        which.plan(**given(name, {0: (1, 3)}))
+        which.plan_lists(name, {0: (1, 3)})
         which.approve("given", FAST)
     run.hold()
     before = kafka.throttles()
@@ -226,7 +201,7 @@ def test_a_second_run_and_a_second_airflow_cannot_have_the_cluster(
         far = tmp_path / "far"
         far.mkdir()
         away = InProcessRun(far, cluster, elsewhere, run_id="one")
-        away.plan(**given(second, {0: (1, 3)}))
+        away.plan_lists(second, {0: (1, 3)})
         away.approve("given", FAST)
         with pytest.raises(AirflowFailException, match=r"LockHeldError: .*kafka_rebalance/one"):
             away.hold()
@@ -244,9 +219,9 @@ def test_another_tools_move_is_refused_left_alone_and_waited_for(
     ours, theirs = topic({0: (1, 2)}), topic({0: (1, 2)}, 30 * MEGABYTE)
     # The throttle of a run whose worker is gone keeps their copy slow, so it outlasts our looks; nobody follows it.
     other = InProcessRun(tmp_path, cluster, monkeypatch, run_id="two")
-    other.plan(**given(theirs, {0: (1, 3)}))
+    other.plan_lists(theirs, {0: (1, 3)})
     other.approve("given", SLOW)
-    run.plan(**given(ours, {0: (1, 3)}))
+    run.plan_lists(ours, {0: (1, 3)})
     run.approve("given", FAST)
     other.hold()
     kafka.reassign(theirs, {0: (1, 3)})
@@ -277,8 +252,7 @@ def test_a_topic_that_is_deleted_made_again_or_expanded_in_mid_move_is_told(
     run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, cluster: LocalCluster
 ) -> None:
     gone, expanded = topic({0: (1, 2)}, 14 * MEGABYTE), topic({0: (1, 2)}, 14 * MEGABYTE)
-    entries = [{"topic": name, "partition": 0, "replicas": [1, 3]} for name in (gone, expanded)]
-    run.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=[])
+    run.plan(plan=format_reassignment({TopicPartition(name, 0): (1, 3) for name in (gone, expanded)}), candidates=[])
     run.approve("given", SLOW)
     run.hold()
     batch = run.request()
@@ -302,7 +276,7 @@ def test_a_target_that_is_gone_after_the_approval_stops_the_run_before_it_writes
     run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, cluster: LocalCluster
 ) -> None:
     name = topic({0: (3, 2)})
-    run.plan(**given(name, {0: (3, 4)}))
+    run.plan_lists(name, {0: (3, 4)})
     run.approve("given", FAST)
     cluster.stop_broker(4)
     try:
@@ -318,7 +292,7 @@ def test_a_target_that_goes_away_in_mid_copy_keeps_its_throttle_until_it_is_back
     run: InProcessRun, topic: Callable[..., str], kafka: WatchedCluster, cluster: LocalCluster
 ) -> None:
     name = topic({0: (3, 2)}, 14 * MEGABYTE)
-    run.plan(**given(name, {0: (3, 4)}))
+    run.plan_lists(name, {0: (3, 4)})
     run.approve("given", SLOW)
     run.hold()
     batch = run.request()
@@ -358,7 +332,7 @@ def test_the_rate_of_a_broker_that_is_away_at_the_end_is_put_back_when_it_return
 ) -> None:
     Airflow.answering(monkeypatch)
     name = topic({0: (3, 2)})
-    run.plan(**given(name, {0: (3, 4)}))
+    run.plan_lists(name, {0: (3, 4)})
     run.approve("given", FAST)
     run.hold()
     assert run.reassign() == 1

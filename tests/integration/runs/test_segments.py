@@ -34,7 +34,7 @@ WATCHED = ("/admin", "/brokers/topics", "/config", "/kafka_rebalance")
 
 
 @pytest.fixture(scope="module", params=OLDEST_AND_NEWEST)
-def differing(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """Brokers 1 and 2 roll after 24 hours, broker 3 after 2, by static settings. No racks."""
     with LocalCluster(request.param, brokers=2, racks=0, broker_config={"log.roll.hours": 24}) as cluster:
         own = {"log.roll.ms": 2 * HOUR, "log.retention.minutes": 90, "log.segment.bytes": 512 * 1024 * 1024}
@@ -43,29 +43,15 @@ def differing(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def zookeeper(differing: LocalCluster) -> Iterator[KazooClient]:
-    client = KazooClient(differing.zookeeper)
-    client.start()
-    yield client
-    client.stop()
-    client.close()
-
-
-@pytest.fixture
-def run(tmp_path: Path, differing: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> InProcessRun:
-    return InProcessRun(tmp_path, differing, monkeypatch)
-
-
-@pytest.fixture
-def configure(zookeeper: KazooClient) -> Iterator[Callable[[str, dict[str, str]], None]]:
+def configure(client: KazooClient) -> Iterator[Callable[[str, dict[str, str]], None]]:
     """Sets an entity's config as kafka-configs does; the package itself writes throttles only. Undone afterwards."""
     changed = set()
 
     def write(entity: str, config: dict[str, str]) -> None:
-        zookeeper.ensure_path(f"/config/{entity}")
-        zookeeper.set(f"/config/{entity}", json.dumps({"version": 1, "config": config}).encode())
+        client.ensure_path(f"/config/{entity}")
+        client.set(f"/config/{entity}", json.dumps({"version": 1, "config": config}).encode())
         notification = json.dumps({"version": 2, "entity_path": entity}).encode()
-        zookeeper.create("/config/changes/config_change_", notification, sequence=True)
+        client.create("/config/changes/config_change_", notification, sequence=True)
         changed.add(entity)
 
     yield write
@@ -105,11 +91,11 @@ def read_until(run: InProcessRun, topic: str, holds: Callable[[ClusterConfigs], 
 
 
 def test_effective_values_and_their_sources_are_those_of_the_brokers(
-    differing: LocalCluster, run: InProcessRun, fresh_topic_name: Callable[[], str], configure: Callable[..., None]
+    cluster: LocalCluster, run: InProcessRun, fresh_topic_name: Callable[[], str], configure: Callable[..., None]
 ) -> None:
     """facts f: topic > broker dynamic > broker dynamic default > server.properties > default; ms hides hours."""
     topic = fresh_topic_name()
-    differing.create_topic(topic, {0: (1, 2)}, config={"retention.bytes": 12345})
+    cluster.create_topic(topic, {0: (1, 2)}, config={"retention.bytes": 12345})
     configs = read_until(run, topic, lambda found: 3 in found.brokers)
 
     def seen(broker: int, key: str) -> tuple[Any, str]:
@@ -122,10 +108,10 @@ def test_effective_values_and_their_sources_are_those_of_the_brokers(
     assert seen(3, "retention.ms") == (90 * 60_000, "log.retention.minutes (broker static)")
     assert seen(3, "segment.bytes") == (512 * 1024 * 1024, "log.segment.bytes (broker static)")
     assert seen(2, "retention.bytes") == (12345, "topic")
-    assert seen(2, "max.message.bytes")[0] == (1_000_012 if differing.version == "2.0.1" else 1_048_588)
+    assert seen(2, "max.message.bytes")[0] == (1_000_012 if cluster.version == "2.0.1" else 1_048_588)
     assert configs.roll_settings(topic, 1).replica_fetch_max_bytes == 1_048_576
-    assert configs.version == differing.version.rpartition(".")[0]
-    assert (configs.roll_settings(topic, 1).max_compaction_lag_ms is None) == (differing.version == "2.0.1")
+    assert configs.version == cluster.version.rpartition(".")[0]
+    assert (configs.roll_settings(topic, 1).max_compaction_lag_ms is None) == (cluster.version == "2.0.1")
 
     configure("brokers/<default>", {"log.roll.ms": str(5 * HOUR), "log.retention.ms": str(7 * HOUR)})
     configure("brokers/2", {"log.retention.ms": str(6 * HOUR)})
@@ -144,18 +130,18 @@ def test_effective_values_and_their_sources_are_those_of_the_brokers(
 
 
 def test_segment_bytes_lowered_below_the_fetch_size_stops_the_approval_and_nothing_is_moved(
-    differing: LocalCluster,
+    cluster: LocalCluster,
     run: InProcessRun,
-    zookeeper: KazooClient,
+    client: KazooClient,
     fresh_topic_name: Callable[[], str],
     configure: Callable[..., None],
 ) -> None:
     """facts f, live: 4 MB in one segment, segment.bytes lowered to 100000, a move would stop the fetcher."""
     topic = fresh_topic_name()
-    differing.create_topic(topic, {0: (1,)})
-    differing.produce(topic, {0: 4 * MEGABYTE})
+    cluster.create_topic(topic, {0: (1,)})
+    cluster.produce(topic, {0: 4 * MEGABYTE})
     configure(f"topics/{topic}", SMALL)
-    before = tree(zookeeper)
+    before = tree(client)
     proposals = run.plan(topics_in=[topic], job="drain", drain=[1])
     moving = {c["name"] for c in proposals["candidates"] if c["moved_replicas"]}
     assert moving
@@ -167,36 +153,36 @@ def test_segment_bytes_lowered_below_the_fetch_size_stops_the_approval_and_nothi
     assert "Raise segment.bytes to at least replica.fetch.max.bytes" in offer.refused
     with pytest.raises(KeyError):
         run.approve(sorted(moving)[0], RATE)
-    assert tree(zookeeper) == before
+    assert tree(client) == before
     assert "not offered for approval" in (run.folder / json_files.REPORT).read_text()
 
 
 def test_segment_bytes_lowered_after_the_approval_stops_the_run_before_its_first_write(
-    differing: LocalCluster,
+    cluster: LocalCluster,
     run: InProcessRun,
-    zookeeper: KazooClient,
+    client: KazooClient,
     fresh_topic_name: Callable[[], str],
     configure: Callable[..., None],
 ) -> None:
     topic = fresh_topic_name()
-    differing.create_topic(topic, {0: (1,)})
-    differing.produce(topic, {0: MEGABYTE})
+    cluster.create_topic(topic, {0: (1,)})
+    cluster.produce(topic, {0: MEGABYTE})
     run.plan(topics_in=[topic], job="drain", drain=[1])
     run.approve("light", RATE)
     configure(f"topics/{topic}", SMALL)
-    before = tree(zookeeper)
+    before = tree(client)
     with pytest.raises(AirflowFailException, match=r"StaleProposalError.*segment\.bytes is 100000"):
         run.hold()
-    assert tree(zookeeper) == before
+    assert tree(client) == before
 
 
 def test_a_partition_that_rolls_otherwise_on_its_new_broker_is_shown_before_and_warned_of_after(
-    differing: LocalCluster, run: InProcessRun, fresh_topic_name: Callable[[], str]
+    cluster: LocalCluster, run: InProcessRun, fresh_topic_name: Callable[[], str]
 ) -> None:
     """facts f: the effective roll setting of a partition can change merely because it moved."""
     topic = fresh_topic_name()
-    differing.create_topic(topic, {0: (1, 2)})
-    differing.produce(topic, {0: MEGABYTE})
+    cluster.create_topic(topic, {0: (1, 2)})
+    cluster.produce(topic, {0: MEGABYTE})
     run.plan(topics_in=[topic], job="drain", drain=[2])
     audit = audit_of(run)
     differ = [f for f in audit["findings"] if f["rule"] == "brokers_differ" and f["text"].startswith("segment.ms is ")]
@@ -207,10 +193,7 @@ def test_a_partition_that_rolls_otherwise_on_its_new_broker_is_shown_before_and_
     (otherwise,) = audit["candidates"]["light"]["findings"]
     assert (otherwise["rule"], otherwise["topics"], otherwise["brokers"]) == ("rolls_otherwise", [topic], [3])
     assert f"segment.ms {24 * HOUR} -> {2 * HOUR}" in otherwise["text"]
-    run.approve("light", RATE)
-    run.hold()
-    run.reassign()
-    verification = run.finish()
+    verification = run.carry_out("light", RATE)
     assert verification["passed"] is True
     (check,) = [c for c in verification["checks"] if c["name"] == "segment_settings_same_on_new_broker"]
     assert check["severity"] == "warning"
@@ -219,23 +202,23 @@ def test_a_partition_that_rolls_otherwise_on_its_new_broker_is_shown_before_and_
 
 def test_values_written_by_hand_and_throttles_left_are_found_by_the_nightly_check_which_writes_nothing(
     tmp_path: Path,
-    differing: LocalCluster,
+    cluster: LocalCluster,
     run: InProcessRun,
-    zookeeper: KazooClient,
+    client: KazooClient,
     fresh_topic_name: Callable[[], str],
     configure: Callable[..., None],
 ) -> None:
     """facts f: brokers go on with the old value; one that starts, or is given a replica, cannot load it."""
     names = {what: fresh_topic_name() for what in ("unloadable", "ignored", "throttled")}
     for topic in names.values():
-        differing.create_topic(topic, {0: (1, 2)})
+        cluster.create_topic(topic, {0: (1, 2)})
     configure(f"topics/{names['unloadable']}", {"segment.bytes": "3000000000"})
     configure(f"topics/{names['ignored']}", {"log.segment.bytes": "1048576"})
     configure(f"topics/{names['throttled']}", {"follower.replication.throttled.replicas": "0:1"})
     configure("brokers/1", {"leader.replication.throttled.rate": "1000000"})
-    before = tree(zookeeper)
+    before = tree(client)
     verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
-    assert tree(zookeeper) == before
+    assert tree(client) == before
     assert verdict["segment_errors"] == 1
     path = next(tmp_path.rglob(VERDICT))
     found = json_files.read_json(path.parent, VERDICT)["segments"]["findings"]

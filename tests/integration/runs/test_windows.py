@@ -88,8 +88,7 @@ def test_a_run_pauses_without_a_throttle_when_its_window_closes_and_goes_on_in_t
     clock.now = now
     run = InProcessRun(tmp_path, cluster, monkeypatch)
     (tmp_path / "policies" / f"{CONNECTION}.yaml").write_text(f"{POLICY}windows: ['{text}']\n")
-    entries = [{"topic": topic, "partition": number, "replicas": list(AFTER)} for number in range(4)]
-    run.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=[], copies_per_broker=2)
+    run.plan_lists(topic, dict.fromkeys(range(4), AFTER), copies_per_broker=2)
     run.approve("given", SLOW)
     moves = read_candidate(run.folder, "given").moves
     first = {move.topic_partition.partition for move in moves if move.batch == 1}

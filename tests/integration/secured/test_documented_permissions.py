@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,18 +63,14 @@ def make_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., I
 
 def plan(run: InProcessRun, after: tuple[int, ...]) -> list[str]:
     """What the run says that this connection may not do."""
-    entries = [{"topic": "orders", "partition": 0, "replicas": list(after)}]
-    run.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=[])
+    run.plan_lists("orders", {0: after})
     snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
     return [f"{one['subject']}: {one['problem']}" for one in snapshot.get("missing_rights", ())]
 
 
 def carry_out(run: InProcessRun, after: tuple[int, ...]) -> None:
     assert plan(run, after) == []
-    run.approve("given", FAST)
-    run.hold()
-    run.reassign()
-    assert run.finish()["passed"] is True
+    assert run.carry_out("given")["passed"] is True
 
 
 def told(run: InProcessRun, row: Row) -> bool:

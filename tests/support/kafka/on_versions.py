@@ -7,11 +7,12 @@ in its znode, and carry a request out by the same steps. So `make test` takes th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
 
+from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS, VERSIONS
 
 
@@ -44,3 +45,14 @@ NEWEST_WITHOUT_ZOOKEEPER = [
     pytest.param(version, id=f"{version}-kraft", marks=() if version == KRAFT_VERSIONS[0] else pytest.mark.long)
     for version in KRAFT_VERSIONS
 ]
+
+
+def without_zookeeper(brokers: int, controllers: int = 0) -> Any:
+    """A fixture: a cluster that the tests of a module share. With no controllers the brokers are the quorum."""
+
+    @pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
+    def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+        with LocalCluster(request.param, brokers=brokers, racks=0, kraft=True, controllers=controllers) as running:
+            yield running
+
+    return cluster

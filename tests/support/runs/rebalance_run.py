@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +21,10 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.snapshot import SNAPSHOT_FILE, read_settings
 from kafka_rebalance.documents.throttle_lease import ThrottleLease
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.rebalance.report import render_report
@@ -113,6 +115,11 @@ class InProcessRun:
         run_step(render_report, self.dag_run, str(self.folder))
         return json_files.read_json(self.folder, json_files.PROPOSALS)
 
+    def plan_lists(self, topic: str, lists: Mapping[int, Sequence[int]], **params: Any) -> dict[str, Any]:
+        """As `plan`, with these lists of a topic as the one candidate, "given"."""
+        assignment = {TopicPartition(topic, partition): replicas for partition, replicas in lists.items()}
+        return self.plan(plan=format_reassignment(assignment), candidates=[], **params)
+
     def approve(self, choice: str, throttle_bytes_per_second: int) -> None:
         """What `approve` leaves behind when uma picks a candidate."""
         proposals, proposals_digest = PROPOSALS_FILE.read_with_digest(self.folder)
@@ -196,6 +203,13 @@ class InProcessRun:
         run_step(verify, self.dag_run, self.decision)
         run_step(record, self.dag_run, self.decision)
         return json_files.read_json(self.folder, json_files.VERIFICATION)
+
+    def carry_out(self, choice: str, throttle_bytes_per_second: int = 50_000_000) -> dict[str, Any]:
+        """From the approval to verification.json, which it returns."""
+        self.approve(choice, throttle_bytes_per_second)
+        self.hold()
+        self.reassign()
+        return self.finish()
 
     def _deferred(self, call: Callable[[ReassignOperator], None]) -> int | None:
         self.deferred = None

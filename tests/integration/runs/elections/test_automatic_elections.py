@@ -12,9 +12,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from support.runs.rebalance_run import InProcessRun
 from support.waiting import wait
@@ -32,12 +30,6 @@ AFTER = {0: (3, 2), 1: (4, 3), 2: (2, 1), 3: (3, 4)}
 def cluster() -> Iterator[LocalCluster]:
     with LocalCluster(VERSION, brokers=4, racks=0, one_jvm=True, broker_config=CONFIG) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[KazooClient]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
 
 
 def leaders(client: KazooClient, topic: str) -> dict[int, int]:

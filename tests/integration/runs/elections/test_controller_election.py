@@ -5,7 +5,7 @@ ZooKeeper's answer to the write of an ISR. The controller is elected as approved
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,9 @@ from kazoo.client import KazooClient
 from kafka_rebalance.admin.log_dirs import read_replica_sizes
 from kafka_rebalance.cancel import elect_controller
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
+from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.zookeeper import znodes
-from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 from support.kafka.on_versions import NEWEST
 from support.runs.cancel_run import CancelRun
@@ -37,12 +36,6 @@ def _no_storm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elect_controller, "PAUSE_SECONDS", 0.5)
 
 
-@pytest.fixture
-def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as client:
-        yield client
-
-
 def drain(run: InProcessRun, topic: str, rate: int) -> None:
     run.plan(topics_in=[topic], job="drain", drain=[2])
     run.approve("light", rate)
@@ -51,7 +44,7 @@ def drain(run: InProcessRun, topic: str, rate: int) -> None:
 @pytest.mark.parametrize("cluster", ["2.8.2"], indirect=True)
 def test_a_request_that_outlives_its_topic_is_cleared_and_the_next_rebalance_runs(
     cluster: LocalCluster,
-    zookeeper: KazooClient,
+    client: KazooClient,
     fresh_topic_name: Callable[[], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -70,26 +63,26 @@ def test_a_request_that_outlives_its_topic_is_cleared_and_the_next_rebalance_run
     assert batch is not None
     wait(
         "the copies have begun",
-        lambda: all(p.adding for p in read_cluster_view(zookeeper, [deleted]).partitions.values()),
+        lambda: all(p.adding for p in read_cluster_view(client, [deleted]).partitions.values()),
     )
-    zookeeper.create(znodes.deletion_path(deleted))
+    client.create(znodes.deletion_path(deleted))
     wait(
         "the topic is gone",
-        lambda: not any(map(zookeeper.exists, (znodes.topic_path(deleted), znodes.deletion_path(deleted)))),
+        lambda: not any(map(client.exists, (znodes.topic_path(deleted), znodes.deletion_path(deleted)))),
     )
-    assert zookeeper.exists(znodes.REASSIGN_PARTITIONS) is not None, "the request outlives its topic"
-    before = check_controller_stable(zookeeper, lambda: None).controller
+    assert client.exists(znodes.REASSIGN_PARTITIONS) is not None, "the request outlives its topic"
+    before = check_controller_stable(client, lambda: None).controller
 
     canceller = CancelRun(monkeypatch)
     assert canceller.request("elect_controller")["next"] == "approve_election"
     assert {entry[-1] for entry in canceller.document["plan"]["requested"]} == {"gone"}
     assert canceller.document["run"].startswith("kafka_rebalance/one"), "the run holds the cluster, and keeps it"
-    assert check_controller_stable(zookeeper, lambda: None).controller == before, "asking changes nothing"
+    assert check_controller_stable(client, lambda: None).controller == before, "asking changes nothing"
     canceller.answer("elect_controller", consent=canceller.document["consent"])
     found = canceller.elect_controller()
     assert (found["deleted"], found["epoch"], found["request"]) == (True, before.epoch + 1, "cleared")
     assert canceller.elect_controller() == {**found, "deleted": False}
-    assert zookeeper.exists(znodes.REASSIGN_PARTITIONS) is None
+    assert client.exists(znodes.REASSIGN_PARTITIONS) is None
     with pytest.raises(AirflowFailException, match="it was deleted"):
         run.reassign()  # what it was approved to move is gone
     run.release()
@@ -97,13 +90,13 @@ def test_a_request_that_outlives_its_topic_is_cleared_and_the_next_rebalance_run
     following.hold()
     following.reassign()
     assert following.finish()["passed"] is True
-    assert all(2 not in p.replicas for p in read_cluster_view(zookeeper, [other]).partitions.values())
+    assert all(2 not in p.replicas for p in read_cluster_view(client, [other]).partitions.values())
 
 
 @NEWEST
 def test_a_move_that_the_controller_does_not_end_is_ended_by_another(
     cluster: LocalCluster,
-    zookeeper: KazooClient,
+    client: KazooClient,
     fresh_topic_name: Callable[[], str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -121,11 +114,11 @@ def test_a_move_that_the_controller_does_not_end_is_ended_by_another(
     stuck, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
 
     def now(tp: TopicPartition) -> PartitionView:
-        return read_cluster_view(zookeeper, [topic]).partitions[tp]
+        return read_cluster_view(client, [topic]).partitions[tp]
 
     wait("the copies have begun", lambda: bool(now(stuck).adding))
     state, (new,) = znodes.state_path(stuck), now(stuck).adding
-    zookeeper.set(state, zookeeper.get(state)[0])  # a version that the controller does not know of
+    client.set(state, client.get(state)[0])  # a version that the controller does not know of
     wait("the other partition has ended", lambda: 2 not in now(other).replicas)
     connection = KafkaConnection(cluster.bootstrap_servers)
 
@@ -134,9 +127,9 @@ def test_a_move_that_the_controller_does_not_end_is_ended_by_another(
         return held.get(new) == held[now(stuck).leader]
 
     wait("the copy is whole", copied)
-    written = json.loads(zookeeper.get(state)[0])
-    zookeeper.set(state, json.dumps({**written, "isr": [*written["isr"], new]}).encode())
-    before = check_controller_stable(zookeeper, lambda: None).controller
+    written = json.loads(client.get(state)[0])
+    client.set(state, json.dumps({**written, "isr": [*written["isr"], new]}).encode())
+    before = check_controller_stable(client, lambda: None).controller
 
     canceller = CancelRun(monkeypatch)
     assert canceller.request("elect_controller")["next"] == "approve_election"

@@ -13,7 +13,6 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance.controller_findings import (
     UNHEARD_SECONDS,
@@ -24,17 +23,10 @@ from kafka_rebalance.rebalance.controller_findings import (
     detect,
 )
 from kafka_rebalance.zookeeper import znodes
-from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.znodes import encode_election, encode_reassignment
 from support.kafka.small_clusters import move
 from support.waiting import wait
-
-
-@pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[KazooClient]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
 
 
 @dataclass

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -54,24 +52,12 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture
-def kafka(cluster: LocalCluster) -> Iterator[WatchedCluster]:
-    found = WatchedCluster(cluster)
-    yield found
-    assert found.leftovers() == []
-
-
-@pytest.fixture
 def topic(cluster: LocalCluster, kafka: WatchedCluster, fresh_topic_name: Callable[[], str]) -> Iterator[str]:
     name = fresh_topic_name()
     cluster.create_topic(name, UNEVEN)
     cluster.produce(name, dict.fromkeys(UNEVEN, 200_000))
     yield name
     kafka.delete(name)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> InProcessRun:
-    return InProcessRun(tmp_path, cluster, monkeypatch)
 
 
 def log_dirs(cluster: LocalCluster, broker: int) -> tuple[LogDir, ...]:
@@ -111,13 +97,6 @@ def received(run: InProcessRun, candidate: str) -> set[int]:
     return {broker for move in read_candidate(run.folder, candidate).moves for broker in move.added}
 
 
-def carry_out(run: InProcessRun, choice: str) -> dict[str, Any]:
-    run.approve(choice, FAST)
-    run.hold()
-    run.reassign()
-    return run.finish()
-
-
 def test_a_plan_leaves_a_cordoned_broker_alone_and_ends_as_approved(
     run: InProcessRun, topic: str, cordon: Callable[[int, str | None], None]
 ) -> None:
@@ -129,7 +108,7 @@ def test_a_plan_leaves_a_cordoned_broker_alone_and_ends_as_approved(
     assert chosen is not None
     assert received(run, chosen) == {1, 2}
     assert all("broker 4 is cordoned" in one["note"].lower() for one in proposals["candidates"])
-    assert carry_out(run, chosen)["passed"]
+    assert run.carry_out(chosen)["passed"]
 
 
 def test_kafka_refuses_even_a_new_order_of_a_list_with_a_cordoned_broker_so_it_is_not_offered(
@@ -139,8 +118,7 @@ def test_kafka_refuses_even_a_new_order_of_a_list_with_a_cordoned_broker_so_it_i
     for number, after in ((1, (3, 4)), (2, (1, 3))):  # of (2, 3) and (3, 1)
         with pytest.raises(AssertionError, match="InvalidReplicationAssignment"):
             kafka.reassign(topic, {number: after})
-    lists = [{"topic": topic, "partition": 2, "replicas": [1, 3]}]
-    (candidate,) = run.plan(plan=json.dumps({"version": 1, "partitions": lists}), candidates=[])["candidates"]
+    (candidate,) = run.plan_lists(topic, {2: (1, 3)})["candidates"]
     assert candidate["status"] == "infeasible"
     proposals = run.plan(topics_in=[topic])
     for one in proposals["candidates"]:
@@ -157,7 +135,7 @@ def test_with_one_of_two_log_dirs_cordoned_the_other_gets_all(
     chosen = proposals["recommended"]
     assert 4 in received(run, chosen)
     assert f"{shut.path} of broker 4 is cordoned" in proposals["candidates"][0]["note"]
-    assert carry_out(run, chosen)["passed"]
+    assert run.carry_out(chosen)["passed"]
     now = {one.path: one.replicas for one in log_dirs(cluster, 4)}
     assert now[shut.path] == shut.replicas
     assert now[taking.path] > taking.replicas
@@ -186,8 +164,7 @@ def test_what_kafka_refuses_is_told_with_kafkas_own_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     after = {0: (1, 4), 1: (2, 1)}  # 1 is possible, 0 is not
-    lists = [{"topic": topic, "partition": number, "replicas": list(held)} for number, held in after.items()]
-    run.plan(plan=json.dumps({"version": 1, "partitions": lists}), candidates=[])
+    run.plan_lists(topic, after)
     run.approve("given", FAST)
     run.hold()
     monkeypatch.setattr(checks_before_write, "who_is_shut", lambda *_: {})  # as if it came between check and request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.watch_batch import BatchState
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import without_zookeeper
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow
 from support.runs.rebalance_run import InProcessRun
@@ -27,17 +27,7 @@ FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
 AFTER = {0: (1, 3), 1: (1, 3), 2: (1, 3), 3: (1, 3)}
 
 
-@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
-        yield running
-
-
-@pytest.fixture
-def kafka(cluster: LocalCluster) -> Iterator[WatchedCluster]:
-    found = WatchedCluster(cluster)
-    yield found
-    assert found.leftovers() == []
+cluster = without_zookeeper(brokers=3)
 
 
 @pytest.fixture
@@ -53,9 +43,7 @@ def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> str:
 def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, topic: str) -> InProcessRun:
     """Approved, with two copies a broker at once, so with two batches."""
     made = InProcessRun(tmp_path, cluster, monkeypatch)
-    entries = [{"topic": topic, "partition": number, "replicas": list(after)} for number, after in AFTER.items()]
-    plan = json.dumps({"version": 1, "partitions": entries})
-    made.plan(plan=plan, candidates=[], copies_per_broker=2)
+    made.plan_lists(topic, AFTER, copies_per_broker=2)
     made.approve("given", SLOW)
     return made
 

@@ -5,9 +5,8 @@ What it announced does not begin behind their backs, and is never copied without
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 from kafka_rebalance.cluster import with_admin_api
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.moves import announcement_age
-from support.kafka.on_versions import NEWEST_WITHOUT_ZOOKEEPER
+from support.kafka.on_versions import without_zookeeper
 from support.runs.cancel_run import CancelRun
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import InProcessRun
@@ -26,10 +25,7 @@ MEGABYTE = 1_000_000
 LISTS = {0: (2, 1), 1: (1, 2)}
 
 
-@pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
-def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    with LocalCluster(request.param, brokers=3, racks=0, kraft=True) as running:
-        yield running
+cluster = without_zookeeper(brokers=3)
 
 
 @pytest.fixture
@@ -44,8 +40,7 @@ def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> str:
 def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, topic: str) -> InProcessRun:
     """It holds its throttle, and is about to request its moves."""
     made = InProcessRun(tmp_path, cluster, monkeypatch, topic)
-    entries = [{"topic": topic, "partition": p, "replicas": after} for p, after in ((0, [3, 1]), (1, [3, 2]))]
-    made.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=[])
+    made.plan_lists(topic, {0: (3, 1), 1: (3, 2)})
     made.approve("given", MEGABYTE)
     made.hold()
     return made

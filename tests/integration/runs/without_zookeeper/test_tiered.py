@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -55,11 +53,6 @@ def topic(cluster: LocalCluster) -> str:
     return TOPIC
 
 
-@pytest.fixture
-def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> InProcessRun:
-    return InProcessRun(tmp_path, cluster, monkeypatch)
-
-
 def samples(cluster: LocalCluster) -> list[dict[str, Any]]:
     """Two of each partition, with more records an hour later."""
     rows: list[dict[str, Any]] = []
@@ -86,8 +79,7 @@ def test_the_bytes_of_a_tiered_topic_are_the_local_ones_its_rate_is_the_true_one
     for row in history:
         # A little more than the value: the batch's header is shared. By all records it would be some 30 bytes.
         assert RECORD_BYTES < row["mean_bytes_in_per_second"] * 3600 / MORE < 1.05 * RECORD_BYTES
-    lists = [{"topic": topic, "partition": number, "replicas": list(held)} for number, held in AFTER.items()]
-    (given,) = run.plan(plan=json.dumps({"version": 1, "partitions": lists}), candidates=[])["candidates"]
+    (given,) = run.plan_lists(topic, AFTER)["candidates"]
     rows = pq.read_table(run.folder / json_files.SNAPSHOT_FOLDER / PARTITIONS).to_pylist()
     tiers = {row["partition"]: row for row in rows if row["topic"] == topic}
     for row in tiers.values():
@@ -99,10 +91,7 @@ def test_the_bytes_of_a_tiered_topic_are_the_local_ones_its_rate_is_the_true_one
     assert given["moved_bytes"] == sum(row["size_bytes"] for row in tiers.values()), "one new replica of each"
     page = (run.folder / json_files.REPORT).read_text()
     assert "of its records in remote storage alone" in page
-    run.approve("given", FAST)
-    run.hold()
-    run.reassign()
-    assert run.finish()["passed"]
+    assert run.carry_out("given")["passed"]
     arrived = {partition: size for (partition, broker), size in sizes(cluster).items() if broker == 3}
     assert arrived == {partition: row["size_bytes"] for partition, row in tiers.items()}, "and nothing of the rest"
     with open_cluster(read_connection(CONNECTION)) as opened:

@@ -41,11 +41,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
         yield running
 
 
-@pytest.fixture
-def run(cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> InProcessRun:
-    return InProcessRun(tmp_path, cluster, monkeypatch)
-
-
 def view_of(cluster: LocalCluster) -> ClusterView:
     with open_wire(KafkaConnection(cluster.bootstrap_servers)) as wire:
         return read_view(wire)
