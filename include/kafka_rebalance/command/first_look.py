@@ -40,7 +40,7 @@ class FirstLook:
 def look_at(
     connection: ClusterConnection,
     out: Path,
-    asked: Mapping[str, Any],
+    params: Mapping[str, Any],
     progress: Callable[[str], None],
     policy: bytes | None = None,
 ) -> FirstLook:
@@ -60,7 +60,7 @@ def look_at(
         policy_file.write_bytes(policy)
     inputs = StepInputs(run, deployment, told.__setitem__)
     progress("reading the cluster")
-    take_snapshot(inputs, {**asked, "kafka_conn_id": connection.connection_id})
+    take_snapshot(inputs, {**params, "kafka_conn_id": connection.connection_id})
     folder = Path(told["run_folder"])
     settings = read_settings(folder)
     planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings, progress)
@@ -124,11 +124,11 @@ def check_lines(report: RunReport) -> tuple[str, ...]:
 
 def explain_lines(report: RunReport, name: str) -> tuple[str, ...]:
     """What this candidate does to the cluster, beside the others."""
-    (asked,) = (one for one in report.candidates if one.name == name)
-    lines = [_cluster(report.taken), f"{asked.title}: {asked.status}. {asked.note}".rstrip()]
-    lines += [bound] if (bound := report.bound_of(asked)) else []
-    lines += [warning] if (warning := less_even_words(asked)) else []
-    return (*lines, "", *_spreads(asked), "", *_candidates(report))
+    (candidate,) = (candidate for candidate in report.candidates if candidate.name == name)
+    lines = [_cluster(report.taken), f"{candidate.title}: {candidate.status}. {candidate.note}".rstrip()]
+    lines += [bound] if (bound := report.bound_of(candidate)) else []
+    lines += [warning] if (warning := less_even_words(candidate)) else []
+    return (*lines, "", *_spreads(candidate), "", *_candidates(report))
 
 
 def lines_of_terms(settings: Mapping[str, Any]) -> tuple[str, ...]:

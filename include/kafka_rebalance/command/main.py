@@ -134,8 +134,8 @@ def check(
     out: Path,
     **cluster: Any,
 ) -> None:
-    asked = {"job": job, **_rate(throttle, policy), **dict(_setting(text) for text in settings)}
-    look = _look(_connection(**cluster), out, asked, policy)
+    params = {"job": job, **_rate(throttle, policy), **dict(_setting(text) for text in settings)}
+    look = _look(_connection(**cluster), out, params, policy)
     from kafka_rebalance.command.first_look import check_lines, lines_of_terms
 
     _tell(look, (*check_lines(look.report), "", *lines_of_terms(look.proposals.settings)), as_json=as_json)
@@ -154,7 +154,7 @@ def explain(file: Path, throttle: int | None, policy: Path | None, as_json: bool
 
     lines = (*explain_lines(look.report, GIVEN), "", *lines_of_terms(look.proposals.settings))
     _tell(look, lines, as_json=as_json)
-    given = next(one for one in look.proposals.candidates if one.name == GIVEN)
+    given = next(candidate for candidate in look.proposals.candidates if candidate.name == GIVEN)
     sys.exit(ATTENTION if given.status != "ok" or given.less_even is not None else 0)
 
 
@@ -211,7 +211,7 @@ def _rate(throttle: int | None, policy: Path | None) -> dict[str, int]:
     return {} if rate is None else {"throttle_bytes_per_second": rate}
 
 
-def _look(connection: ClusterConnection, out: Path, asked: Mapping[str, Any], policy: Path | None = None) -> FirstLook:
+def _look(connection: ClusterConnection, out: Path, params: Mapping[str, Any], policy: Path | None = None) -> FirstLook:
     from kafka_rebalance.command.first_look import look_at  # loads numpy, Arrow and the clients
 
     steps = 8  # of most clusters; a bar needs a length
@@ -222,7 +222,7 @@ def _look(connection: ClusterConnection, out: Path, asked: Mapping[str, Any], po
             bar.update(1)
 
         given = None if policy is None else policy.read_bytes()
-        return look_at(connection, out.absolute(), asked, progress, given)
+        return look_at(connection, out.absolute(), params, progress, given)
 
 
 def _tell(look: FirstLook, lines: Sequence[str], *, as_json: bool) -> None:

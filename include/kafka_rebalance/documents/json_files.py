@@ -134,18 +134,18 @@ def _time(kind: type, value: object) -> object:
 def time_in(text: str | None) -> datetime | None:
     """The time that a text says, if it is one with its zone."""
     try:
-        at = datetime.fromisoformat(text) if text else None
+        moment = datetime.fromisoformat(text) if text else None
     except ValueError:
         return None
-    return at if at is not None and at.tzinfo is not None else None
+    return moment if moment is not None and moment.tzinfo is not None else None
 
 
 def plain(value: object) -> Any:
     """The value as JSON has it, one level deep."""
     if is_dataclass(value):
-        written = {one: getattr(value, one.name) for one in fields(value) if one.init}
+        written = {key: getattr(value, key.name) for key in fields(value) if key.init}
         return {
-            one.name: _by_text(it) for one, it in written.items() if "omitted" not in one.metadata or it != one.default
+            key.name: _by_text(it) for key, it in written.items() if "omitted" not in key.metadata or it != key.default
         }
     if isinstance(value, datetime):
         return value.isoformat()

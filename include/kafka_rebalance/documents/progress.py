@@ -104,9 +104,9 @@ class Progress(Count):
         if self.batch is None or self.batches is None:
             return None
         later, this = self.later_busiest_bytes, self.this_batch
-        left = max(0, self.batches - self.batch) if later is None else len(later)
+        later_batches = max(0, self.batches - self.batch) if later is None else len(later)
         is_over = this is not None and this.partitions_done >= this.partitions_total
-        return left + (not is_over)
+        return later_batches + (not is_over)
 
 
 PROGRESS_FILE = JsonFile(PROGRESS, Progress)

@@ -233,8 +233,8 @@ class Disks:
     @property
     def worst(self) -> FullestDisk | FullestLogDir | None:
         """The log dir if it is fuller than every disk as a whole, else the fullest disk."""
-        known = [one for one in (self.fullest, self.fullest_log_dir) if one is not None]
-        return max(known, key=lambda one: one.used_share, default=None)  # the first of equals
+        known = [disk for disk in (self.fullest, self.fullest_log_dir) if disk is not None]
+        return max(known, key=lambda disk: disk.used_share, default=None)  # the first of equals
 
 
 # What snapshot.json and verdict.json say of the controller: who, since when, whether settled, which requests wait.

@@ -140,11 +140,11 @@ class ThrottleLease:
     def without_left(self, entities: Collection[str]) -> Self:
         """The lease with what is left behind on other brokers."""
         kept = [
-            replace(left, prior={entity: values for entity, values in left.prior.items() if entity not in entities})
-            for left in self.left_before
+            replace(rest, prior={entity: values for entity, values in rest.prior.items() if entity not in entities})
+            for rest in self.left_before
         ]
         own = {entity: values for entity, values in self.left_behind.items() if entity not in entities}
-        return replace(self, left_before=tuple(left for left in kept if left.prior), left_behind=own)
+        return replace(self, left_before=tuple(rest for rest in kept if rest.prior), left_behind=own)
 
     def own_entries(self, entity: str, key: str) -> tuple[str, ...]:
         """The entries of a list that this run adds. Entries that were there before, also by `*`, are not ours."""
@@ -154,8 +154,8 @@ class ThrottleLease:
         return tuple(entry for entry in list_entries(self.wanted[entity][key], key) if entry not in before)
 
     def to_mapping(self) -> dict[str, Any]:
-        changes, left = ([asdict(one) for one in several] for several in (self.rate_changes, self.left_before))
-        return {**asdict(self), "rate_changes": changes, "left_before": left}
+        changes, before = [asdict(change) for change in self.rate_changes], [asdict(rest) for rest in self.left_before]
+        return {**asdict(self), "rate_changes": changes, "left_before": before}
 
     @classmethod
     def from_mapping(cls, document: object) -> Self:
@@ -200,7 +200,7 @@ def _problems(lease: ThrottleLease) -> Iterator[str]:
             for key, value in values.items():
                 if key not in keys or (part == "wanted" and not _is_ours(lease, key, value or "")):
                     yield f"{part} of {entity} has {key} = {value!r}"
-    for entity, values in (item for left in lease.all_left for item in left.prior.items()):
+    for entity, values in (item for rest in lease.all_left for item in rest.prior.items()):
         if not entity.startswith("brokers/") or not _ENTITY.fullmatch(entity) or not set(values) <= set(_OF_BROKERS):
             yield f"left_behind has {entity!r}"
     wanted, prior = ({entity: set(values) for entity, values in part.items()} for part in configs.values())

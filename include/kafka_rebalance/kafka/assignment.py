@@ -152,7 +152,9 @@ def brokers_with_racks(racks: Mapping[int, str | None], mode: RackMode) -> dict[
 
 def scala_map(assignment: Mapping[int, Sequence[int]]) -> str:
     """An assignment in the form of Kafka's messages: `Map(0 -> List(1, 2))`."""
-    lists = (f"{partition} -> List({', '.join(map(str, held))})" for partition, held in sorted(assignment.items()))
+    lists = (
+        f"{partition} -> List({', '.join(map(str, replicas))})" for partition, replicas in sorted(assignment.items())
+    )
     return f"Map({', '.join(lists)})"
 
 

@@ -65,8 +65,8 @@ def one_json_value(text: str, start: int = 0) -> str:
     except RecursionError:
         _no_json(text, begins, "the text is nested too deeply")
     except ValueError:  # a constant, of which Python does not say the place
-        at = next(found for found in _CONSTANT.finditer(text, begins) if found[1])
-        _no_json(text, at.start(), f"{at[1]} is no number in JSON")
+        constant = next(found for found in _CONSTANT.finditer(text, begins) if found[1])
+        _no_json(text, constant.start(), f"{constant[1]} is no number in JSON")
     if rest := text[end:].lstrip(_BLANKS):
         at_rest = len(text) - len(rest)
         what = "a second JSON value begins" if rest[0] in '{["' else "the text goes on after its JSON"
@@ -92,26 +92,26 @@ def _what_is_wrong(text: str, start: int, wrong: json.JSONDecodeError) -> str:
         (here[:1] == "'", "JSON has only double quotes"),
         (here[:1] == "\\", "a backslash that JSON does not have there"),
     )
-    said = wrong.msg[0].lower() + wrong.msg[1:].removesuffix(" at")
-    return next((cause for holds, cause in causes if holds), said)
+    message = wrong.msg[0].lower() + wrong.msg[1:].removesuffix(" at")
+    return next((cause for holds, cause in causes if holds), message)
 
 
 def _comes_twice(text: str, start: int) -> tuple[str, int]:
     """(name, place) of the first field that its object has already. The text is JSON."""
     objects: list[set[str] | None] = []  # None: a list
-    for found in _TOKEN.finditer(text, start):
-        match found[0]:
+    for token in _TOKEN.finditer(text, start):
+        match token[0]:
             case "{":
                 objects.append(set())
             case "[":
                 objects.append(None)
             case "}" | "]":
                 objects.pop()
-            case _ if found[2]:
-                fields, name = objects[-1], json.loads(found[1])
+            case _ if token[2]:
+                fields, name = objects[-1], json.loads(token[1])
                 if fields is not None:
                     if name in fields:
-                        return name, found.start()
+                        return name, token.start()
                     fields.add(name)
     raise AssertionError("no field comes twice")
 
@@ -224,7 +224,7 @@ def _show(value: object) -> str:
         case None | True | False:
             return json.dumps(value)
         case dict():
-            return "{" + ",".join(f"{_quoted(name)}:{_show(held)}" for name, held in value.items()) + "}"
+            return "{" + ",".join(f"{_quoted(name)}:{_show(member)}" for name, member in value.items()) + "}"
         case list():
             return "[" + ",".join(map(_show, value)) + "]"
         case OtherNumber():
@@ -235,7 +235,7 @@ def _show(value: object) -> str:
 
 
 def _quoted(text: str) -> str:
-    return '"' + _ESCAPED.sub(lambda found: _ESCAPES.get(found[0], f"\\u{ord(found[0]):04X}"), text) + '"'
+    return '"' + _ESCAPED.sub(lambda character: _ESCAPES.get(character[0], f"\\u{ord(character[0]):04X}"), text) + '"'
 
 
 def _integer(text: str) -> int | OtherNumber:

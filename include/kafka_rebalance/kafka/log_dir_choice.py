@@ -26,13 +26,13 @@ def arrivals(counts: Sequence[float], new: int) -> list[Arrivals]:
 
     Counts may be averages from arrivals before. Dirs that differ by less than one may then have the same count.
     """
-    held, most = list(counts), [0] * len(counts)
-    while held and new > 0:
-        fewest = min(held)
-        level = [number for number, count in enumerate(held) if count < fewest + 1]
+    replicas, most = list(counts), [0] * len(counts)
+    while replicas and new > 0:
+        fewest = min(replicas)
+        level = [number for number, count in enumerate(replicas) if count < fewest + 1]
         share = min(1.0, new / len(level))
         for number in level:  # each dir of a level gets one; if too few are left, any of them may
-            held[number] += share
+            replicas[number] += share
             most[number] += 1
         new -= len(level)
-    return [Arrivals(at_most, now - then) for at_most, now, then in zip(most, held, counts, strict=True)]
+    return [Arrivals(at_most, now - then) for at_most, now, then in zip(most, replicas, counts, strict=True)]

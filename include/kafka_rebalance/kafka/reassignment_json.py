@@ -44,10 +44,10 @@ def parse_reassignment(text: str) -> dict[TopicPartition, tuple[int, ...]]:
         raise _refused("Partition replica list cannot be empty", "An empty list would destroy the partition.")
     partitions = (partition for partition, _, _ in entries)
     _check_once("Partition reassignment contains duplicate topic partitions", partitions, "Name each partition once.")
-    repeated = [(partition, found) for partition, replicas, _ in entries if (found := _duplicates(replicas))]
+    repeated = [(partition, repeats) for partition, replicas, _ in entries if (repeats := _duplicates(replicas))]
     if repeated:
         lists = ". ".join(
-            f"{partition} contains multiple entries for {_joined(found)}" for partition, found in repeated
+            f"{partition} contains multiple entries for {_joined(repeats)}" for partition, repeats in repeated
         )
         raise _refused(
             f"Partition replica lists may not contain duplicate entries: {lists}", "Name each broker once in a list."

@@ -159,22 +159,22 @@ def effective_roll_settings(topic_overrides: Mapping[str, str], broker_configs: 
     hours. Raises ReadError if the broker did not report a setting: its default depends on the version, so it is not
     guessed. Raises KafkaRuleError for a value that brokers cannot load.
     """
-    found = {key: _effective(key, names, topic_overrides, broker_configs) for key, names in _SYNONYMS.items()}
-    found |= {
+    effective = {key: _effective(key, names, topic_overrides, broker_configs) for key, names in _SYNONYMS.items()}
+    effective |= {
         key: _effective(key, ((key, 1),), {}, broker_configs) for key in (CHECK_INTERVAL_MS, REPLICA_FETCH_MAX_BYTES)
     }
     lag, lag_name = _COMPACTION_LAG
     if broker_configs.get(lag_name, (None, ""))[0] is not None:  # below 2.3 brokers ignore it, also in a topic
-        found[lag] = _effective(lag, ((lag_name, 1),), topic_overrides, broker_configs)
+        effective[lag] = _effective(lag, ((lag_name, 1),), topic_overrides, broker_configs)
     tiered = is_tiered(topic_overrides)
     if tiered:
         for key, name in _LOCAL_RETENTION.items():
             # A broker that does not report the key is of a release without tiered storage.
             if key in topic_overrides or broker_configs.get(name, (None, ""))[0] is not None:
-                found[key] = _effective(key, ((name, 1),), topic_overrides, broker_configs)
+                effective[key] = _effective(key, ((name, 1),), topic_overrides, broker_configs)
     policy_key, policy_name = _CLEANUP_POLICY
     policy, policy_source = _winning(policy_key, (policy_name,), topic_overrides, broker_configs)
-    values = {key: value for key, (value, _) in found.items()}
+    values = {key: value for key, (value, _) in effective.items()}
 
     def local(key: str) -> int | None:
         value = values.get(f"local.{key}", _AS_RETENTION)
@@ -196,7 +196,7 @@ def effective_roll_settings(topic_overrides: Mapping[str, str], broker_configs: 
         local_retention_bytes=local("retention.bytes"),
         retention_check_interval_ms=values[CHECK_INTERVAL_MS],
         replica_fetch_max_bytes=values[REPLICA_FETCH_MAX_BYTES],
-        sources={key: source for key, (_, source) in found.items()} | {policy_key: policy_source},
+        sources={key: source for key, (_, source) in effective.items()} | {policy_key: policy_source},
     )
 
 

@@ -46,8 +46,8 @@ def check_topic_configs(
     have the brokers' defaults. From 3.6 on, tiered storage may stay but not be turned on, as if no broker had it: once
     a topic has it, a broker without it does not start again.
     """
-    at = major_minor(version)
-    values = _values(configs, at)
+    release = major_minor(version)
+    values = _values(configs, release)
     at_least, at_most = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", LONG_MAX)
     if at_least > at_most:
         raise KafkaRuleError(
@@ -58,13 +58,13 @@ def check_topic_configs(
             "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode."
         )
     was_tiered = (existing or {}).get("remote.storage.enable", "").lower() == "true"
-    if values.get("remote.storage.enable") and not was_tiered and at >= (3, 6):
+    if values.get("remote.storage.enable") and not was_tiered and release >= (3, 6):
         raise KafkaRuleError(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage.",
             "Nothing was written. If all brokers have it, set it with kafka-configs.",
         )
-    if was_tiered and not values.get("remote.storage.enable") and at >= (3, 9):
+    if was_tiered and not values.get("remote.storage.enable") and release >= (3, 9):
         raise KafkaRuleError(
             "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data "
             "and turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want "
@@ -105,11 +105,11 @@ def parse_config_arguments(arguments: Sequence[str]) -> dict[str, str]:
     return {trim(name): trim(value) for name, value in pairs}
 
 
-def _values(configs: Mapping[str, str], at: _Release) -> dict[str, Any]:
+def _values(configs: Mapping[str, str], release: _Release) -> dict[str, Any]:
     """{name: value as Kafka reads it}, checked in the order of the definitions, as ConfigDef.parse does."""
-    check_topic_config_names(configs, version=f"{at[0]}.{at[1]}")
+    check_topic_config_names(configs, version=f"{release[0]}.{release[1]}")
     values = {}
-    for name, definition in _definitions(at).items():
+    for name, definition in _definitions(release).items():
         if name in configs:
             values[name] = definition.read(name, configs[name])
             if definition.check is not None:
@@ -191,14 +191,14 @@ def _each_one_of(*known: str) -> _Check:
     return check
 
 
-def _throttled_replicas(at: _Release) -> _Check:
+def _throttled_replicas(release: _Release) -> _Check:
     """ThrottledReplicaListValidator: before 2.8, `*` as the first entry means all; from 2.8 on, `*` must be alone."""
     form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-    if at < (2, 3):
+    if release < (2, 3):
         form = "[partitionId],[brokerId]:[partitionId],[brokerId]:..."  # as Kafka prints it, by mistake
 
     def check(name: str, entries: Sequence[str]) -> None:
-        everything = entries[:1] == [EVERY_REPLICA] if at < (2, 8) else "".join(entries) == EVERY_REPLICA
+        everything = entries[:1] == [EVERY_REPLICA] if release < (2, 8) else "".join(entries) == EVERY_REPLICA
         if not everything and not all(_THROTTLED.fullmatch(entry) for entry in entries):
             raise _invalid(
                 name,
@@ -209,24 +209,24 @@ def _throttled_replicas(at: _Release) -> _Check:
     return check
 
 
-def _protocol_version(at: _Release) -> _Check:
+def _protocol_version(release: _Release) -> _Check:
     """ApiVersion.apply, from 3.3 on MetadataVersion.fromVersionString: the first two numbers count; of 0.x, three."""
     names = {
         name
         for short, ivs in _PROTOCOLS
-        if major_minor(short) <= at
+        if major_minor(short) <= release
         for name in (short, *(f"{short}-IV{number}" for number in range(ivs)))
     }
 
     def check(name: str, value: str) -> None:
         parts = split(value, r"\.")
         numbers = 3 if value.startswith("0.") else 2
-        key = value if at >= (3, 3) and len(parts) <= numbers else ".".join(parts[:numbers])
+        key = value if release >= (3, 3) and len(parts) <= numbers else ".".join(parts[:numbers])
         if key in names:
             return
-        quoted = value if at >= (3, 3) else f"`{value}`"
+        quoted = value if release >= (3, 3) else f"`{value}`"
         reason = f"Version {quoted} is not a valid version"
-        if at < (2, 1):  # only the brokers would check it
+        if release < (2, 1):  # only the brokers would check it
             raise KafkaRuleError(reason, f"No broker could load the topic with this {name}. Nothing was written.")
         raise _invalid(name, value, reason)
 
@@ -247,7 +247,7 @@ class _Definition:
 
 
 @cache
-def _definitions(at: _Release) -> dict[str, _Definition]:
+def _definitions(release: _Release) -> dict[str, _Definition]:
     """By name, in Kafka's order. If a release changed a rule, the later line replaces the earlier one."""
     definitions = (
         _Definition("segment.bytes", _int, _at_least(14)),
@@ -282,13 +282,13 @@ def _definitions(at: _Release) -> dict[str, _Definition]:
         _Definition("compression.lz4.level", _int, _at_least(1, 17), since=(3, 8)),
         _Definition("compression.zstd.level", _int, _at_least(-131072, 22), since=(3, 8)),
         _Definition("preallocate", _boolean),
-        _Definition("message.format.version", _string, _protocol_version(at)),
+        _Definition("message.format.version", _string, _protocol_version(release)),
         _Definition("message.timestamp.type", _string, _one_of("CreateTime", "LogAppendTime")),
         _Definition("message.timestamp.difference.max.ms", _long, _at_least(0)),
         _Definition("message.timestamp.before.max.ms", _long, _at_least(0), since=(3, 6)),
         _Definition("message.timestamp.after.max.ms", _long, _at_least(0), since=(3, 6)),
-        _Definition(LEADER_REPLICAS, _list, _throttled_replicas(at)),
-        _Definition(FOLLOWER_REPLICAS, _list, _throttled_replicas(at)),
+        _Definition(LEADER_REPLICAS, _list, _throttled_replicas(release)),
+        _Definition(FOLLOWER_REPLICAS, _list, _throttled_replicas(release)),
         _Definition("message.downconversion.enable", _boolean, since=(2, 0)),
         _Definition("remote.storage.enable", _boolean, since=(3, 0)),
         _Definition("local.retention.ms", _long, _at_least(-2), since=(3, 0)),
@@ -296,4 +296,4 @@ def _definitions(at: _Release) -> dict[str, _Definition]:
         _Definition("remote.log.copy.disable", _boolean, since=(3, 9)),
         _Definition("remote.log.delete.on.disable", _boolean, since=(3, 9)),
     )
-    return {definition.name: definition for definition in definitions if definition.since <= at}
+    return {definition.name: definition for definition in definitions if definition.since <= release}

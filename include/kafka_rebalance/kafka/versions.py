@@ -29,9 +29,9 @@ def major_minor(version: str) -> tuple[int, int]:
 
 def behaviour(version: str) -> Behaviour:
     """What that version does. Raises InputError for a text that is no version."""
-    at = major_minor(version)
+    release = major_minor(version)
     return Behaviour(
-        topic_znode_version=1 if at < (2, 4) else 2 if at < (2, 8) else 3,
-        marks_moves_in_topic_znode=at >= (2, 4),
-        throttles_every_planned_partition=at >= (2, 6),
+        topic_znode_version=1 if release < (2, 4) else 2 if release < (2, 8) else 3,
+        marks_moves_in_topic_znode=release >= (2, 4),
+        throttles_every_planned_partition=release >= (2, 6),
     )

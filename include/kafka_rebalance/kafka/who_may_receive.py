@@ -39,7 +39,7 @@ class Shut(StrEnum):
 
 def open_log_dirs(log_dirs: Iterable[_Dir]) -> tuple[_Dir, ...]:
     """Those that get new replicas."""
-    return tuple(one for one in log_dirs if one.online and not one.cordoned)
+    return tuple(log_dir for log_dir in log_dirs if log_dir.online and not log_dir.cordoned)
 
 
 def why_shut(log_dirs: Sequence[LogDirState] | None, *, is_registered: bool = True) -> Shut | None:
@@ -50,15 +50,15 @@ def why_shut(log_dirs: Sequence[LogDirState] | None, *, is_registered: bool = Tr
         return Shut.UNKNOWN
     if open_log_dirs(log_dirs):
         return None
-    return Shut.CORDONED if any(one.online for one in log_dirs) else Shut.OFFLINE
+    return Shut.CORDONED if any(log_dir.online for log_dir in log_dirs) else Shut.OFFLINE
 
 
 def who_is_shut(
     brokers: Iterable[int], log_dirs: Mapping[int, Sequence[LogDirState]], registered: Collection[int]
 ) -> dict[int, Shut]:
     """Which of these brokers receive nothing, and why. `log_dirs`: what each told."""
-    found = {broker: why_shut(log_dirs.get(broker), is_registered=broker in registered) for broker in sorted(brokers)}
-    return {broker: why for broker, why in found.items() if why is not None}
+    reasons = {broker: why_shut(log_dirs.get(broker), is_registered=broker in registered) for broker in sorted(brokers)}
+    return {broker: why for broker, why in reasons.items() if why is not None}
 
 
 def shut_in_words(why: Shut) -> str:

@@ -157,12 +157,12 @@ def _step(move: Move, view: ClusterView, way: CancelWay, sizes: ReplicaBytes | N
     partition = view.partitions.get(move.topic_partition)
     if partition is None:
         return CancelStep(move, Fate.CHANGED, note="no longer exists")
-    asked = (view.reassignments or {}).get(move.topic_partition)
-    stage = stage_of(move, partition, asked, is_marked=way is CancelWay.API)
+    target = (view.reassignments or {}).get(move.topic_partition)
+    stage = stage_of(move, partition, target, is_marked=way is CancelWay.API)
     if stage in _FATES:
         return CancelStep(move, _FATES[stage])
     if stage is Stage.SENT_ELSEWHERE:
-        towards = headed_elsewhere(move, partition, asked) or ()
+        towards = headed_elsewhere(move, partition, target) or ()
         return CancelStep(move, Fate.BLOCKED, note=f"is being moved to {list(towards)} by somebody else")
     if stage is Stage.CHANGED:
         note = f"has replicas {list(partition.replicas)}, so somebody else changed it"
@@ -236,8 +236,8 @@ def remaining(batches: Sequence[Batch], where: Position) -> Remaining:
     running = set(where.in_place)
     if where.in_flight is not None:
         running |= {move.topic_partition for move in where.in_flight.moves}
-    left = [batch for batch in batches if batch.number not in where.done]
-    moves = [move for batch in left for move in batch.moves if move.topic_partition not in running]
+    unfinished = [batch for batch in batches if batch.number not in where.done]
+    moves = [move for batch in unfinished for move in batch.moves if move.topic_partition not in running]
     return Remaining(
         None if where.in_flight is None else where.in_flight.number,
         tuple(sorted({move.batch for move in moves})),

@@ -42,14 +42,14 @@ def run_ratios(outcomes: Iterable[Mapping[str, Any]]) -> tuple[float, ...]:
 
     Only runs that reached the approved end and were long enough count.
     """
-    found = []
+    ratios = []
     for row in outcomes:
         predicted, actual = row["predicted_seconds"], row["actual_seconds"]
         if not row["verified"] or predicted is None or actual is None or actual <= 0:
             continue
         if predicted - with_controller(0.0, row.get("batches") or 0) >= MIN_SECONDS:
-            found.append(actual / predicted)
-    return tuple(found[:RUNS_COUNTED])
+            ratios.append(actual / predicted)
+    return tuple(ratios[:RUNS_COUNTED])
 
 
 def eta_range(seconds: float, ratios: Sequence[float]) -> EtaRange:
@@ -66,8 +66,10 @@ def rest_range(by_plan: float | None, at_pace: float | None, ratios: Sequence[fl
     """
     if by_plan is None:
         return None if at_pace is None else EtaRange(at_pace * ASSUMED[0], at_pace * ASSUMED[1], 0)
-    found = eta_range(by_plan, ratios)
-    return found if at_pace is None else replace(found, low=min(found.low, at_pace), high=max(found.high, at_pace))
+    expected = eta_range(by_plan, ratios)
+    if at_pace is None:
+        return expected
+    return replace(expected, low=min(expected.low, at_pace), high=max(expected.high, at_pace))
 
 
 def slowest_seconds(seconds: float, ratios: Sequence[float]) -> float:
@@ -77,7 +79,7 @@ def slowest_seconds(seconds: float, ratios: Sequence[float]) -> float:
 
 def paused_seconds(pauses: Iterable[tuple[datetime, datetime | None]], began: datetime, ended: datetime) -> float:
     """How long a run was paused between two times, by the beginnings and ends of its pauses. None: it still pauses."""
-    spans = ((max(at, began), min(until or ended, ended)) for at, until in pauses)
+    spans = ((max(start, began), min(until or ended, ended)) for start, until in pauses)
     return sum(max(0.0, (last - first).total_seconds()) for first, last in spans)
 
 

@@ -116,7 +116,7 @@ def _phase(
 ) -> tuple[Phase, str | None]:
     """Of a move that is not complete."""
     tp, now = move.topic_partition, partition.replicas
-    asked = (view.reassignments or {}).get(tp)
+    target = (view.reassignments or {}).get(tp)
     stage = stage_in(move, view)
     if requested and (stage is Stage.TAKEN_BACK or (stage is Stage.UNTOUCHED and begun)):
         return Phase.TAKEN_BACK, (
@@ -136,9 +136,9 @@ def _phase(
             f"{list(move.after)}, so somebody else changed it. Start a new Dag run."
         )
     anomaly = None
-    if asked is not None and asked != move.after:
+    if target is not None and target != move.after:
         anomaly = (
-            f"{tp}: /admin/reassign_partitions asks for {list(asked)}, the approved replicas are {list(move.after)}: "
+            f"{tp}: /admin/reassign_partitions asks for {list(target)}, the approved replicas are {list(move.after)}: "
             "somebody else is moving it. Let that end, then start a new Dag run."
         )
     if stage is Stage.REQUESTED or (now == move.before and stage is not Stage.RUNNING):
@@ -196,34 +196,36 @@ def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, 
     isr = partition.isr if partition else ()
     old = [by_broker[broker] for broker in ((leader,) if leader in move.before else move.before) if broker in by_broker]
     new = [by_broker[broker] for broker in isr if broker in by_broker]
-    one = max(old or new, default=move.size_bytes)
-    copied = sum(one if broker in isr else min(by_broker.get(broker, 0), one) for broker in move.added)
-    return copied, one * len(move.added)
+    replica_bytes = max(old or new, default=move.size_bytes)
+    copied = sum(
+        replica_bytes if broker in isr else min(by_broker.get(broker, 0), replica_bytes) for broker in move.added
+    )
+    return copied, replica_bytes * len(move.added)
 
 
 def add_up(each: Sequence[PartitionProgress]) -> MovesProgress:
-    waiting = Counter(broker for one in each for broker in one.dead_targets)
+    waiting = Counter(broker for partition in each for broker in partition.dead_targets)
     anomalies = {
         f"broker {broker} is not registered": f"Broker {broker} is not registered, and {count} "
         f"partition{'s' if count > 1 else ''} cannot end without it. Start it: the move goes on by itself."
         for broker, count in sorted(waiting.items())
     }
     anomalies |= {
-        f"{one.move.topic_partition} ({one.phase.in_words}) is not as it should be": one.anomaly
-        for one in each
-        if one.anomaly is not None
+        f"{partition.move.topic_partition} ({partition.phase.in_words}) is not as it should be": partition.anomaly
+        for partition in each
+        if partition.anomaly is not None
     }
-    phases = Counter(one.phase for one in each)
+    phases = Counter(partition.phase for partition in each)
     return MovesProgress(
         partitions_done=phases[Phase.DONE],
         partitions_total=len(each),
-        bytes_copied=sum(one.bytes_copied for one in each),
-        bytes_total=sum(one.bytes_total for one in each),
+        bytes_copied=sum(partition.bytes_copied for partition in each),
+        bytes_total=sum(partition.bytes_total for partition in each),
         phases={phase: phases[phase] for phase in Phase if phases[phase]},
         dead_targets=dict(sorted(waiting.items())),
         anomalies=anomalies,
-        refused=tuple(one.move.topic_partition for one in each if one.phase is Phase.REFUSED),
-        taken_back=tuple(one.move.topic_partition for one in each if one.phase is Phase.TAKEN_BACK),
+        refused=tuple(partition.move.topic_partition for partition in each if partition.phase is Phase.REFUSED),
+        taken_back=tuple(partition.move.topic_partition for partition in each if partition.phase is Phase.TAKEN_BACK),
     )
 
 

@@ -69,7 +69,7 @@ class RestOfPlan:
         self._disks = None if ended is None else DiskRises(ended, in_flight, waiting)
         self._left = _bytes_by_end((*in_flight, *waiting))
         self._places = {move.topic_partition: _places(move, limits) for move in (*in_flight, *waiting)}
-        self._order = {partition: at for at, partition in enumerate(self._waiting)}
+        self._order = {partition: place for place, partition in enumerate(self._waiting)}
         self._of_end: defaultdict[End, dict[TopicPartition, Move]] = defaultdict(dict)  # that copies its bytes
         self._without_bytes: dict[TopicPartition, Move] = {}
         for partition, move in self._waiting.items():
@@ -119,27 +119,27 @@ class RestOfPlan:
 
         def take_one(moves: Iterable[Move], end: End | None = None) -> bool:
             """Whether one fits."""
-            found, fewest = None, inf
+            best, fewest = None, inf
             for move in moves:
                 ends = self._places[move.topic_partition]
                 copies = max([self._used[other] for other in ends if other != end]) if end else 0
                 if copies < fewest and move.topic_partition not in chosen and self._fits(move):
-                    found, fewest = move, copies
+                    best, fewest = move, copies
                     if not copies:
                         break
-            if found is not None:
-                chosen[found.topic_partition] = found
-                self._occupy(found)
+            if best is not None:
+                chosen[best.topic_partition] = best
+                self._occupy(best)
                 if self._disks is not None:
-                    self._disks.start(found)
-            return found is not None
+                    self._disks.start(best)
+            return best is not None
 
         most_first = [(-self._left_for_each_copy(end), end) for end, queue in self._of_end.items() if queue]
         heapq.heapify(most_first)
         while most_first and len(chosen) < places:
-            seen, end = heapq.heappop(most_first)
+            left_then, end = heapq.heappop(most_first)
             now = -self._left_for_each_copy(end)
-            if seen == now:  # else it has got copies from the other end of moves
+            if left_then == now:  # else it has got copies from the other end of moves
                 # An end of which nothing fits is done with: whatever is taken leaves less room.
                 if self._used[end] >= self._limits.copies_per_broker or not take_one(self._of_end[end].values(), end):
                     continue
@@ -183,7 +183,7 @@ class RestOfPlan:
         busiest = self.busiest_ends()
         ready: list[Move] = []
         full: set[int] = set()
-        for move in sorted(self.waiting, key=lambda one: busiest.isdisjoint(self._places[one.topic_partition])):
+        for move in sorted(self.waiting, key=lambda waiting: busiest.isdisjoint(self._places[waiting.topic_partition])):
             if len(ready) == self._limits.partitions:
                 break
             blocking = self._blocking(move)
@@ -241,10 +241,10 @@ class Beside:
 
         Never before one has ended since the worker looked: until then the worker would find what it has found.
         """
-        left = {move.topic_partition for move in in_flight}
-        if self.flying <= left:
+        still_flying = {move.topic_partition for move in in_flight}
+        if self.flying <= still_flying:
             return False
-        if self.freeing and 2 * len(self.freeing & left) <= len(self.freeing):
+        if self.freeing and 2 * len(self.freeing & still_flying) <= len(self.freeing):
             return True
         rest = RestOfPlan(self.ready, in_flight, self.limits)
         return rest.is_due(rest.fitting(), self.busiest)
@@ -259,8 +259,8 @@ def _bytes_by_end(moves: Collection[Move]) -> Counter[End]:
 def _places(move: Move, limits: Limits) -> Mapping[End, int]:
     """Copies that each broker sends or receives for it. A move alone may take more than all places."""
     added = move.added
-    found = {(broker, "receives"): 1 for broker in added}
-    return found | {(move.source, "sends"): min(len(added), limits.copies_per_broker)} if added else found
+    receiving = {(broker, "receives"): 1 for broker in added}
+    return receiving | {(move.source, "sends"): min(len(added), limits.copies_per_broker)} if added else receiving
 
 
 # How far the disks of brokers may rise while moves are requested beside others.

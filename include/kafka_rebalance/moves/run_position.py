@@ -189,16 +189,16 @@ def _dropped(moves: Sequence[Move], stages: Mapping[TopicPartition, Stage]) -> t
 
 def _foreign(ours: Collection[TopicPartition], approved: Mapping[TopicPartition, Move], view: ClusterView) -> list[str]:
     """What is in motion that this run did not ask for."""
-    asked = view.reassignments or {}
+    targets = view.reassignments or {}
     foreign = []
     if view.reassignments is not None and not view.reassignments:
         foreign.append("/admin/reassign_partitions is there and empty, so the controller takes up no further request")
-    marked = (tp for tp, partition in view.partitions.items() if partition.in_motion and tp not in asked)
-    for tp in (*sorted(asked), *sorted(marked)):
+    marked = (tp for tp, partition in view.partitions.items() if partition.in_motion and tp not in targets)
+    for tp in (*sorted(targets), *sorted(marked)):
         partition, move = view.partitions.get(tp), approved.get(tp)
-        towards = asked.get(tp, ()) if partition is None else headed_for(partition, asked.get(tp))
+        towards = targets.get(tp, ()) if partition is None else headed_for(partition, targets.get(tp))
         if move is not None and partition is not None:
-            towards = headed_elsewhere(move, partition, asked.get(tp)) or towards
+            towards = headed_elsewhere(move, partition, targets.get(tp)) or towards
         to = f"{tp} to {list(towards or ())}"
         if move is None:
             foreign.append(f"{to}, which this run was not approved to move")

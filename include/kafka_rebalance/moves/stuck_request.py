@@ -44,22 +44,22 @@ def entry_states(view: ClusterView) -> dict[TopicPartition, EntryState]:
     return {tp: _state(tp, replicas, view) for tp, replicas in (view.reassignments or {}).items()}
 
 
-def _state(tp: TopicPartition, asked: tuple[int, ...], view: ClusterView) -> EntryState:
+def _state(tp: TopicPartition, target: tuple[int, ...], view: ClusterView) -> EntryState:
     partition = view.partitions.get(tp)
     if partition is None:
         return EntryState.GONE
     if tp in view.requested_again:
         return EntryState.MADE_AGAIN
-    if partition.in_motion or _is_interim(partition, asked):
-        return EntryState.IN_SYNC if set(asked) <= set(partition.isr) else EntryState.MOVING
-    if partition.replicas != asked:
+    if partition.in_motion or _is_interim(partition, target):
+        return EntryState.IN_SYNC if set(target) <= set(partition.isr) else EntryState.MOVING
+    if partition.replicas != target:
         return EntryState.UNHEARD
-    return EntryState.ENDED if set(partition.isr) == set(asked) else EntryState.MOVING
+    return EntryState.ENDED if set(partition.isr) == set(target) else EntryState.MOVING
 
 
-def _is_interim(partition: PartitionView, asked: tuple[int, ...]) -> bool:
+def _is_interim(partition: PartitionView, target: tuple[int, ...]) -> bool:
     """Below 2.4 only the union of both lists marks a move. A move that only removes replicas looks so at once."""
-    return not partition.marks_moves and set(asked) < set(partition.replicas)
+    return not partition.marks_moves and set(target) < set(partition.replicas)
 
 
 def request_of_what_is_gone(view: ClusterView) -> Finding | None:
@@ -67,14 +67,14 @@ def request_of_what_is_gone(view: ClusterView) -> Finding | None:
 
     None if nothing is requested, or any partition of the request is still there.
     """
-    asked = view.reassignments
-    if not asked or not view.requested_gone >= asked.keys():
+    targets = view.reassignments
+    if not targets or not view.requested_gone >= targets.keys():
         return None
-    again = [f"{tp} to {list(asked[tp])}" for tp in sorted(view.requested_again)]
+    again = [f"{tp} to {list(targets[tp])}" for tp in sorted(view.requested_again)]
     moved = f". It moves the new partitions of the topics that were made again: {some(again)}" if again else ""
     return Finding(
         "/admin/reassign_partitions",
-        f"it asks only for partitions that are gone, or whose topic was made again ({some(sorted(asked))}): "
+        f"it asks only for partitions that are gone, or whose topic was made again ({some(sorted(targets))}): "
         "nothing moves, and the request does not end by itself",
         f"{another_controller(view.controller)} and drops what is gone{moved}. Do not delete the znode: the controller "
         "would not notice any later request",

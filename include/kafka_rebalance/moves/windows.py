@@ -78,9 +78,9 @@ class Window:
         `slowest`: what each may take, which is what holds it back. The first that may not begin ends the run, so no
         later one begins.
         """
-        for at, (most, seconds) in enumerate(zip(slowest, lasts, strict=True)):
+        for number, (most, seconds) in enumerate(zip(slowest, lasts, strict=True)):
             if self.closed_for(most, now) is not None:
-                return len(slowest) - at
+                return len(slowest) - number
             now += timedelta(seconds=seconds)
         return 0
 
@@ -95,7 +95,7 @@ def pause_until(
     """
     if not window.recurring:
         return None
-    opening, names = window.room_for(seconds, now), "; ".join(one.text for one in window.recurring)
+    opening, names = window.room_for(seconds, now), "; ".join(recurring.text for recurring in window.recurring)
     takes = f"it may take up to {duration_in_words(seconds)}"
     if opening is None:
         longest = duration_in_words(max(opening.seconds for opening in openings(window.recurring, now)))
@@ -150,20 +150,20 @@ def _time(params: Mapping[str, Any], name: str) -> datetime | None:
     if given in (None, ""):
         return None
     try:
-        at = datetime.fromisoformat(given)
+        moment = datetime.fromisoformat(given)
     except (TypeError, ValueError):
-        at = None
-    if at is None or at.tzinfo is None:
+        moment = None
+    if moment is None or moment.tzinfo is None:
         raise SettingsError(
             f"{name}: {given!r} is not a time with its zone, as in 2026-11-21T22:00:00+01:00. Nothing was read or "
             "written. Correct it."
         )
-    if at.year not in _YEARS:
+    if moment.year not in _YEARS:
         raise SettingsError(
             f"{name}: {given!r} is not in the years {_YEARS[0]} to {_YEARS[-1]}. Nothing was read or written. Correct "
             "it."
         )
-    return at
+    return moment
 
 
 # How the batches of a plan go into the openings of recurring windows.
@@ -193,21 +193,21 @@ def fit(window: Window, seconds: Sequence[float], now: datetime, approval_ends: 
     """
     to_come = list(openings(window.recurring, now))
     used: list[Opening] = []
-    at, last = now, 0
+    free_at, last = now, 0
     for placed, batch in enumerate(seconds):
         lasts = timedelta(seconds=batch)
-        found = next((i for i in range(last, len(to_come)) if _has_room(to_come[i], at, lasts)), None)
-        if found is None:
-            is_too_long = all(one.seconds < batch for one in to_come)
+        index = next((i for i in range(last, len(to_come)) if _has_room(to_come[i], free_at, lasts)), None)
+        if index is None:
+            is_too_long = all(opening.seconds < batch for opening in to_come)
             return WindowFit(tuple(used), placed, None, NoRoom.TOO_LONG if is_too_long else NoRoom.TOO_FAR)
-        opening = to_come[found]
-        if approval_ends is not None and at < opening.opens_at and approval_ends < opening.opens_at:
+        opening = to_come[index]
+        if approval_ends is not None and free_at < opening.opens_at and approval_ends < opening.opens_at:
             return WindowFit(tuple(used), placed, None, NoRoom.APPROVAL_ENDED)
         if not used or used[-1] != opening:
             used.append(opening)
-        at, last = max(at, opening.opens_at) + lasts, found
-    return WindowFit(tuple(used), len(seconds), at)
+        free_at, last = max(free_at, opening.opens_at) + lasts, index
+    return WindowFit(tuple(used), len(seconds), free_at)
 
 
-def _has_room(opening: Opening, at: datetime, lasts: timedelta) -> bool:
-    return max(at, opening.opens_at) + lasts <= opening.closes_at
+def _has_room(opening: Opening, free_at: datetime, lasts: timedelta) -> bool:
+    return max(free_at, opening.opens_at) + lasts <= opening.closes_at

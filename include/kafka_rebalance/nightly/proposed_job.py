@@ -66,13 +66,14 @@ def _for_away(
 ) -> Wanted:
     since = {broker: away_since(broker, checks, now) for broker in away.brokers}
     text = "; ".join(
-        f"broker {broker} is not registered, at least since {at:%Y-%m-%d %H:%M} UTC" for broker, at in since.items()
+        f"broker {broker} is not registered, at least since {gone_since:%Y-%m-%d %H:%M} UTC"
+        for broker, gone_since in since.items()
     )
     text += ": the rest is measured" if text else "the rest is measured"
     if away.deletions:
         text += f", without topics that are being deleted ({some(away.deletions)})"
     patience = policy.broker_away_after_seconds if policy else math.inf
-    gone = [broker for broker, at in since.items() if (now - at).total_seconds() >= patience]
+    gone = [broker for broker, gone_since in since.items() if (now - gone_since).total_seconds() >= patience]
     goes_on = bool(gone) and away.only_wait_for(gone)
     if away.leaderless:
         many = format_count(len(away.leaderless), "partition", "partitions")

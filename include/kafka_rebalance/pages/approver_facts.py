@@ -190,7 +190,7 @@ def _cordon_words(cordon: Cordon, named: Named) -> str:
     for broker, words in cordon.cannot.items():
         if words:
             sentences.append(f"Kafka does not let broker {broker} be cordoned: {named(words)}")
-    return ". ".join(f"{one[0].upper()}{one[1:]}" for one in sentences)
+    return ". ".join(f"{sentence[0].upper()}{sentence[1:]}" for sentence in sentences)
 
 
 def _brokers(names: Iterable[str]) -> str:
@@ -324,22 +324,22 @@ def _network_words(cost: CandidateRates, throttle: float | None) -> str:
     return f"{words}; beyond {format_share(NIC_SHARE)}: broker {names}{beyond}"
 
 
-def stays_words(found: tuple[StaysBehind, ...], named: Named) -> str:
+def stays_words(staying: tuple[StaysBehind, ...], named: Named) -> str:
     """A sentence for each broker and reason, and the effect on the verification; empty if nothing stays."""
-    if not found:
+    if not staying:
         return ""
-    sentences = [f"{_stays_one(one, named)}." for one in found]
+    sentences = [f"{_stays_one(stay, named)}." for stay in staying]
     return " ".join([*sentences, "The verification fails while such a broker holds anything of topics_in."])
 
 
-def _stays_one(one: StaysBehind, named: Named) -> str:
-    topics = ", ".join(named(topic) for topic in one.topics)
-    more = one.topic_count - len(one.topics)
+def _stays_one(stay: StaysBehind, named: Named) -> str:
+    topics = ", ".join(named(topic) for topic in stay.topics)
+    more = stay.topic_count - len(stay.topics)
     others = f" and {format_count(more)} more" if more else ""
-    replicas = format_count(one.replicas, "replica", "replicas")
+    replicas = format_count(stay.replicas, "replica", "replicas")
     return (
-        f"Broker {one.broker} keeps {replicas} ({format_bytes(one.size_bytes)}) of "
-        f"{'topic' if one.topic_count == 1 else 'topics'} {topics}{others}: {_WHY_STAYS[one.reason]}"
+        f"Broker {stay.broker} keeps {replicas} ({format_bytes(stay.size_bytes)}) of "
+        f"{'topic' if stay.topic_count == 1 else 'topics'} {topics}{others}: {_WHY_STAYS[stay.reason]}"
     )
 
 
@@ -443,7 +443,7 @@ def _otherwise_words(outlook: Diagnosis, job: str, worst: WorstCase | None, name
         ordered = sorted(
             (off for off in outlook.off if off.metric in METRICS), key=lambda off: METRICS.index(Metric(off.metric))
         )
-        off = max(ordered, key=lambda one: one.highest.share or 0.0, default=None)  # the first of equals
+        off = max(ordered, key=lambda spread: spread.highest.share or 0.0, default=None)  # the first of equals
         if off is not None and off.above and off.highest.share is not None:
             carries = f"{format_factor(off.highest.share)} times its share of {noun_of(off.metric)}"
             sentences.append(f"Broker {off.highest.broker} goes on carrying {carries}.")

@@ -246,7 +246,7 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
     left = max(0.235, (max(_columns(row.label) for row in rows) * _COLUMN_INCHES + 0.1) / WIDTH_INCHES)
 
     def draw_in(axes: Any) -> None:
-        at = range(len(rows))
+        lines = range(len(rows))
         before, after = [row.before / scale for row in rows], [row.after / scale for row in rows]
         if even is not None:
             axes.axvline(even / scale, color=INK, linewidth=0.8, linestyle=(0, (3, 3)), zorder=1)
@@ -254,16 +254,16 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
                 "even share", (even / scale, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3),
                 textcoords="offset points", ha="center", va="bottom", fontsize=10,
             )  # fmt: skip
-        axes.hlines(list(at), before, after, color=AFTER, linewidth=1.6, alpha=0.45, zorder=2)
+        axes.hlines(list(lines), before, after, color=AFTER, linewidth=1.6, alpha=0.45, zorder=2)
         axes.plot(
-            before, list(at), linestyle="none", marker="o", markersize=6, markerfacecolor="none",
+            before, list(lines), linestyle="none", marker="o", markersize=6, markerfacecolor="none",
             markeredgecolor=BEFORE, markeredgewidth=1.6, zorder=3,
         )  # fmt: skip
         axes.plot(
-            after, list(at), linestyle="none", marker="D", markersize=4.6, markerfacecolor=AFTER,
+            after, list(lines), linestyle="none", marker="D", markersize=4.6, markerfacecolor=AFTER,
             markeredgecolor=AFTER, zorder=4,
         )  # fmt: skip
-        axes.set_yticks(list(at), [row.label for row in rows], parse_math=False)  # racks are not formulas
+        axes.set_yticks(list(lines), [row.label for row in rows], parse_math=False)  # racks are not formulas
         axes.set_ylim(len(rows) - 0.4, -0.6)  # the first broker on top
         most = max([*before, *after, 1e-9])
         axes.set_xlim(-0.03 * most, 1.06 * most)  # room for the marker of a broker that holds nothing
@@ -309,8 +309,8 @@ def glance_plot(brokers: Sequence[BrokerChange]) -> Plot | None:
     columns = tuple(
         sorted(
             (
-                (one.broker, float(one.before.size_bytes), float(one.after.size_bytes), one.disk_capacity_bytes)
-                for one in brokers
+                (row.broker, float(row.before.size_bytes), float(row.after.size_bytes), row.disk_capacity_bytes)
+                for row in brokers
             ),
             key=lambda column: (-column[1], column[0]),
         )
@@ -320,7 +320,7 @@ def glance_plot(brokers: Sequence[BrokerChange]) -> Plot | None:
     shares = [(before / capacity, after / capacity) for _, before, after, capacity in columns if capacity]
     note = "capacities are not known"
     if shares:
-        now, later = (format_share(max(one)) for one in zip(*shares, strict=True))
+        now, later = (format_share(max(column)) for column in zip(*shares, strict=True))
         note = f"Kafka fills at most {now} of a disk now, {later} afterwards"
     before, after = [column[1] / scale for column in columns], [column[2] / scale for column in columns]
     return Plot(
@@ -344,23 +344,23 @@ def _draw_glance(columns: tuple[Column, ...], brokers: int, scale: float, most: 
     """The SVG: hollow is before, filled is after, and a grey mark is the disk's capacity."""
 
     def draw_in(axes: Any) -> None:
-        at = range(len(columns))
+        slots = range(len(columns))
         before, after = [column[1] / scale for column in columns], [column[2] / scale for column in columns]
         capacities = [
-            (place, column[3] / scale) for place, column in zip(at, columns, strict=True) if column[3] is not None
+            (place, column[3] / scale) for place, column in zip(slots, columns, strict=True) if column[3] is not None
         ]
-        in_sight = [one for one in capacities if one[1] * scale <= _IN_SIGHT * most]
+        in_sight = [capacity for capacity in capacities if capacity[1] * scale <= _IN_SIGHT * most]
         size = max(2.0, min(6.0, 260 / len(columns)))
         if in_sight:
             places, highest = zip(*in_sight, strict=True)
             axes.bar(places, highest, width=0.7, color=LINE, alpha=0.45, linewidth=0, zorder=0)
-        axes.vlines(list(at), before, after, color=AFTER, linewidth=min(2.0, size / 3), alpha=0.5, zorder=2)
+        axes.vlines(list(slots), before, after, color=AFTER, linewidth=min(2.0, size / 3), alpha=0.5, zorder=2)
         axes.plot(
-            list(at), before, linestyle="none", marker="o", markersize=size, markerfacecolor="none",
+            list(slots), before, linestyle="none", marker="o", markersize=size, markerfacecolor="none",
             markeredgecolor=BEFORE, markeredgewidth=min(1.6, size / 3), zorder=3,
         )  # fmt: skip
         axes.plot(
-            list(at), after, linestyle="none", marker="D", markersize=0.8 * size, markerfacecolor=AFTER,
+            list(slots), after, linestyle="none", marker="D", markersize=0.8 * size, markerfacecolor=AFTER,
             markeredgecolor=AFTER, markeredgewidth=0, zorder=4,
         )  # fmt: skip
         top = max([most / scale, *(height for _, height in in_sight)]) or 1.0
@@ -368,7 +368,7 @@ def _draw_glance(columns: tuple[Column, ...], brokers: int, scale: float, most: 
         axes.set_xlim(-0.7, len(columns) - 0.3)
         _set_ticks(axes, 6, 5, grid="y")
         if brokers <= _NAMED:
-            axes.set_xticks(list(at), [str(column[0]) for column in columns])
+            axes.set_xticks(list(slots), [str(column[0]) for column in columns])
         else:
             axes.set_xticks([])
         axes.set_xlabel("broker" if brokers <= _NAMED else f"{brokers:,} brokers, fullest first")
@@ -473,7 +473,7 @@ def candidates_plot(candidates: Sequence[CandidateReport], recommended: str | No
     line, words = "the line joins candidates that no other beats in both", ""
     if cut is not None:
         line = f"the line is {cut.name}, stopped after a part of its bytes; no other beats a diamond in both"
-        parts = ", ".join(f"{format_bytes(one.bytes)} and {format_share(one.off)}" for one in curve)
+        parts = ", ".join(f"{format_bytes(cut.bytes)} and {format_share(cut.off)}" for cut in curve)
         words = f" {cut.name}, stopped after a part of its bytes: {parts}."
     chosen = "" if recommended is None else f" Recommended is {recommended}."
     return Plot(
@@ -509,16 +509,16 @@ class _Names:
     def __init__(self, points: Sequence[tuple[float, float]]) -> None:
         self._taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in points]
 
-    def place(self, name: str, at: tuple[float, float]) -> tuple[tuple[float, float], str, str]:
+    def place(self, name: str, point: tuple[float, float]) -> tuple[tuple[float, float], str, str]:
         """(offset, horizontal and vertical alignment)"""
-        width, height, (x, y) = len(name) * 0.62 * _NAME_POINTS, 1.2 * _NAME_POINTS, at
+        width, height, (x, y) = len(name) * 0.62 * _NAME_POINTS, 1.2 * _NAME_POINTS, point
         places = [
             ((0.0, 7.0), "center", "bottom", (x - width / 2, y + 6, x + width / 2, y + 6 + height)),
             ((0.0, -7.0), "center", "top", (x - width / 2, y - 6 - height, x + width / 2, y - 6)),
             ((8.0, 0.0), "left", "center", (x + 7, y - height / 2, x + 7 + width, y + height / 2)),
             ((-8.0, 0.0), "right", "center", (x - 7 - width, y - height / 2, x - 7, y + height / 2)),
         ]
-        offset, across, up, box = min(places, key=lambda one: sum(_overlap(one[3], taken) for taken in self._taken))
+        offset, across, up, box = min(places, key=lambda spot: sum(_overlap(spot[3], taken) for taken in self._taken))
         self._taken.append(box)
         return offset, across, up
 
@@ -555,22 +555,22 @@ def _draw_candidates(
         axes.set_xlim(-0.14 * most, 1.14 * most)
         axes.set_ylim(-0.12 * top, 1.16 * top)
         places = [(point.copied_bytes / scale, 100 * point.off) for point in points]
-        names = _Names([tuple(at) for at in axes.transData.transform(places)])
-        for point, at in zip(points, places, strict=True):
+        names = _Names([tuple(point) for point in axes.transData.transform(places)])
+        for point, place in zip(points, places, strict=True):
             on_front = point.name in best
             axes.plot(
-                *at, linestyle="none", marker="D" if on_front else "o", markersize=5.5 if on_front else 6.5, zorder=3,
-                markerfacecolor=AFTER if on_front else "none", markeredgecolor=AFTER if on_front else BEFORE,
+                *place, linestyle="none", marker="D" if on_front else "o", markersize=5.5 if on_front else 6.5,
+                zorder=3, markerfacecolor=AFTER if on_front else "none", markeredgecolor=AFTER if on_front else BEFORE,
                 markeredgewidth=1.4,
             )  # fmt: skip
             if point.name == recommended:
                 axes.plot(
-                    *at, linestyle="none", marker="o", markersize=12, markerfacecolor="none", markeredgecolor=AFTER,
+                    *place, linestyle="none", marker="o", markersize=12, markerfacecolor="none", markeredgecolor=AFTER,
                     markeredgewidth=1.2, zorder=3,
                 )  # fmt: skip
-            offset, across, up = names.place(point.name, tuple(axes.transData.transform(at)))
+            offset, across, up = names.place(point.name, tuple(axes.transData.transform(place)))
             axes.annotate(
-                point.name, at, xytext=offset, textcoords="offset points", fontsize=_NAME_POINTS, ha=across, va=up,
+                point.name, place, xytext=offset, textcoords="offset points", fontsize=_NAME_POINTS, ha=across, va=up,
                 parse_math=False,
             )  # fmt: skip
         axes.set_xlabel(f"bytes copied ({unit})")

@@ -79,7 +79,7 @@ def live_words(report: RunReport, now: datetime | None, *, is_active: bool = Tru
         phases=_phases(report),
         batches=shown,
         batches_before=len(batches) - len(shown),
-        events=tuple(sorted(_history_of(report), key=lambda one: one.at, reverse=True))[:EVENTS_KEPT],
+        events=tuple(sorted(_history_of(report), key=lambda event: event.at, reverse=True))[:EVENTS_KEPT],
     )
 
 
@@ -104,11 +104,11 @@ def _rest(report: RunReport) -> _Rest | None:
     )
 
 
-def _ends(report: RunReport, left: EtaRange) -> str:
+def _ends(report: RunReport, rest: EtaRange) -> str:
     """`2026-05-03 15:32–15:41 UTC`, from the last look on."""
     assert report.execution.progress is not None
     looked_at = report.execution.progress.updated_at.astimezone(UTC)
-    first, last = (looked_at + timedelta(seconds=seconds) for seconds in (left.low, left.high))
+    first, last = (looked_at + timedelta(seconds=seconds) for seconds in (rest.low, rest.high))
     same_day = first.date() == last.date()
     return f"{first:%Y-%m-%d %H:%M}–{last:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
 
@@ -271,13 +271,13 @@ def _history_of(report: RunReport) -> Iterator[Happening]:
             yield Happening(pause.ended_at, "Went on: the window is open")
     if execution.stop is not None:
         yield Happening(execution.stop.at, execution.stop.why)
-    for at in sorted({one.at for one in report.left_out}):
-        count = sum(one.at == at for one in report.left_out)
+    for at in sorted({entry.at for entry in report.left_out}):
+        count = sum(entry.at == at for entry in report.left_out)
         yield Happening(at, f"{format_count(count, 'approved move', 'approved moves')} left out")
     checks = report.verification
     if checks is not None and checks.verified_at is not None:
-        said = "every check passed" if checks.passed else next(iter(what_failed(checks)), "not passed")
-        yield Happening(checks.verified_at, f"Verified: {said}")
+        outcome = "every check passed" if checks.passed else next(iter(what_failed(checks)), "not passed")
+        yield Happening(checks.verified_at, f"Verified: {outcome}")
 
 
 def _of_throttle(report: RunReport) -> Iterator[Happening]:
@@ -333,7 +333,7 @@ def _words(name: str, failed: int, total: int) -> str:
     """Some checks are noted only where they fail, as of topics made again. Then a total says nothing."""
     if name not in _SAID:
         return f"{format_count(failed)} of {format_count(total, 'check', 'checks')} of {name} failed"
-    one, several, said = _SAID[name]
+    one, several, what = _SAID[name]
     counted = format_count(total, one, several)
     which = counted if failed == total else f"{format_count(failed)} of {counted}"
-    return f"{which} {'is' if failed == 1 else 'are'} {said}"
+    return f"{which} {'is' if failed == 1 else 'are'} {what}"

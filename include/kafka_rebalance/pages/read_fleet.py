@@ -85,7 +85,9 @@ def read_leases(deployment: Deployment, seconds: float, problems: list[str]) -> 
         problems.append(f"The throttle leases cannot be read: {why}")
         return None
     stored = reading.result()
-    problems += [f"The throttle lease {one.name} cannot be read: {one.problem}" for one in stored if one.lease is None]
+    problems += [
+        f"The throttle lease {lease.name} cannot be read: {lease.problem}" for lease in stored if lease.lease is None
+    ]
     return stored
 
 
@@ -142,8 +144,8 @@ def _newest_check(deployment: Deployment, cluster: ClusterToRead, problems: list
     for check in cluster.checks:
         try:
             folder = newest_attempt(folder_of_run(deployment, cluster.connection_id, check), CHECK_DAG)
-            if folder is not None and (found := CHECK_FILE.read_if_there(folder)) is not None:
-                return found
+            if folder is not None and (nightly_check := CHECK_FILE.read_if_there(folder)) is not None:
+                return nightly_check
         except (ArtifactError, OSError) as unreadable:
             error = f"The check of {check} cannot be read: {unreadable}"
             problems.append(Unread("Its newest check cannot be read", error))
@@ -171,18 +173,18 @@ def _observed(
 
 
 def _run(deployment: Deployment, connection_id: str, of: RunToRead, now: datetime) -> Run:
-    found = of.run
+    run = of.run
     try:
         folder = find_run_folder(deployment, of.name, connection_id)
         if folder is None and of.pushed is not None:  # opening it says why it is not there
             folder = open_run_folder(deployment, of.pushed)
-        state = read_run_state(folder, is_active=found.is_active, has_open_request=of.has_open_request)
-        found = replace(found, state=state)
-        if folder is not None and found.is_active and state in _MOVES:
-            found = replace(found, moving=_moving(folder, now))
+        state = read_run_state(folder, is_active=run.is_active, has_open_request=of.has_open_request)
+        run = replace(run, state=state)
+        if folder is not None and run.is_active and state in _MOVES:
+            run = replace(run, moving=_moving(folder, now))
     except (RebalanceError, OSError) as unreadable:
-        return replace(found, problem=f"its folder cannot be read: {unreadable}")
-    return found
+        return replace(run, problem=f"its folder cannot be read: {unreadable}")
+    return run
 
 
 def _moving(folder: RunFolder, now: datetime) -> Moving | None:

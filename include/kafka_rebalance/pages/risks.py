@@ -166,21 +166,21 @@ def _fills_networks(report: RunReport, candidate: CandidateReport) -> Iterator[R
 
 
 def _stays_undone(report: RunReport, candidate: CandidateReport, named: Named) -> Iterator[Risk]:
-    for one in candidate.left_waiting:
-        which = some([named(name) for name in one.named], one.count)
-        brokers = f"broker{'s' * (len(one.brokers) > 1)} {', '.join(map(str, one.brokers))}"
-        if one.being_deleted:
+    for topics in candidate.left_waiting:
+        which = some([named(name) for name in topics.named], topics.count)
+        brokers = f"broker{'s' * (len(topics.brokers) > 1)} {', '.join(map(str, topics.brokers))}"
+        if topics.being_deleted:
             yield Risk(f"The deletion of {which} goes on waiting for {brokers}.", "Start the broker to end it.")
         else:
             yield Risk(
-                f"Left out: {which}. Lost unless {brokers} {'returns' if len(one.brokers) == 1 else 'return'}.",
+                f"Left out: {which}. Lost unless {brokers} {'returns' if len(topics.brokers) == 1 else 'return'}.",
                 "Start the broker, or approve if the records may be lost.",
             )
     stays = candidate.stays_behind or ()
     if stays:
-        brokers = ", ".join(map(str, dict.fromkeys(one.broker for one in stays)))
-        replicas = format_count(sum(one.replicas for one in stays), "replica stays", "replicas stay")
-        size = format_bytes(sum(one.size_bytes for one in stays))
+        brokers = ", ".join(map(str, dict.fromkeys(stay.broker for stay in stays)))
+        replicas = format_count(sum(stay.replicas for stay in stays), "replica stays", "replicas stay")
+        size = format_bytes(sum(stay.size_bytes for stay in stays))
         yield Risk(
             f"{replicas} on broker {brokers} ({size}), which the job should empty. The verification fails then.",
             "Look at Why before you approve: it names topics and reasons.",

@@ -211,7 +211,7 @@ _NO_PLAN = Proposals("", {}, None, ())
 def build_report(files: RunFiles, tables: Mapping[str, CandidateTables] = MappingProxyType({})) -> RunReport:
     """`tables` is by candidate. Raises ArtifactError for tables that contradict each other, SettingsError."""
     taken, plan, checks = files.snapshot, files.proposals or _NO_PLAN, files.verification
-    candidates = tuple(_candidate(one, tables.get(one.name, NO_TABLES)) for one in plan.candidates)
+    candidates = tuple(_candidate(candidate, tables.get(candidate.name, NO_TABLES)) for candidate in plan.candidates)
     is_explained = plan.recommendation is not None and plan.recommendation.why is not Why.UNKNOWN
     report = RunReport(
         taken=taken,
@@ -284,7 +284,7 @@ def _contradictions(candidates: Sequence[CandidateReport], decision: Decision | 
 def _candidate(planned: ProposedCandidate, tables: CandidateTables) -> CandidateReport:
     brokers, moves = tables.brokers, tables.moves
     return CandidateReport(
-        **{one.name: getattr(planned, one.name) for one in dataclasses.fields(planned)},
+        **{key.name: getattr(planned, key.name) for key in dataclasses.fields(planned)},
         brokers=brokers,
         partitions=moves.partitions,
         largest_moves=moves.largest,

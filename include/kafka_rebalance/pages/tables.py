@@ -48,23 +48,25 @@ class Query:
     page: int = 1
 
     @classmethod
-    def of(cls, asked: Mapping[str, str], sorts: Mapping[str, str]) -> Query:
+    def of(cls, parameters: Mapping[str, str], sorts: Mapping[str, str]) -> Query:
         """The query in the address of a page. Raises InputError for an unknown sort or a wrong value."""
-        sort = asked.get("sort") or next(iter(sorts))
+        sort = parameters.get("sort") or next(iter(sorts))
         if sort not in sorts:
             raise InputError(f"sort is one of {', '.join(sorts)}.")
-        text = asked.get("q", "").strip()
+        text = parameters.get("q", "").strip()
         if len(text) > MOST_TEXT or not text.isprintable():
             raise InputError(f"q has at most {MOST_TEXT} printable characters.")
-        group = _number("group", asked["group"], 0) if asked.get("group") else None
-        return cls(asked.get("candidate", ""), sort, text, group, _number("page", asked.get("page") or "1", 1))
+        group = _number("group", parameters["group"], 0) if parameters.get("group") else None
+        return cls(
+            parameters.get("candidate", ""), sort, text, group, _number("page", parameters.get("page") or "1", 1)
+        )
 
     def link(self, **changes: str | int | None) -> str:
         """The query with `changes`, for an address; it is the first page unless `changes` name one."""
         other = replace(self, **{"page": 1, **changes})  # type: ignore[arg-type]  # from the templates
-        asked = {"candidate": other.candidate, "q": other.text, "group": other.group, "sort": other.sort}
-        asked |= {"page": other.page if other.page > 1 else None}
-        return "?" + urlencode({key: value for key, value in asked.items() if value not in (None, "")})
+        parameters = {"candidate": other.candidate, "q": other.text, "group": other.group, "sort": other.sort}
+        parameters |= {"page": other.page if other.page > 1 else None}
+        return "?" + urlencode({key: value for key, value in parameters.items() if value not in (None, "")})
 
 
 def _number(name: str, value: str, least: int) -> int:
@@ -138,7 +140,7 @@ class LoadRow(Load):
 
     @property
     def load(self) -> Load:
-        return Load(*(getattr(self, one.name) for one in fields(Load)))
+        return Load(*(getattr(self, metric.name) for metric in fields(Load)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +371,9 @@ class MoveTable:
         counts = np.bincount(number[matching], minlength=len(labels))
         amounts = np.bincount(number[matching], self._bytes[matching], minlength=len(labels))
         groups = tuple(
-            ReasonGroup(at, label, int(counts[at]), int(amounts[at])) for at, label in enumerate(labels) if counts[at]
+            ReasonGroup(group, label, int(counts[group]), int(amounts[group]))
+            for group, label in enumerate(labels)
+            if counts[group]
         )
         if query.group is not None:
             matching &= number == query.group
@@ -461,7 +465,7 @@ class MoveTable:
         kind[kind < 0] = len(kinds) + other.indices.to_numpy()
         names, number = [*kinds, *other.dictionary.to_pylist()], kind
         counts = np.bincount(number, minlength=len(names))
-        ranked = sorted(np.flatnonzero(counts).tolist(), key=lambda at: (-counts[at], names[at]))
+        ranked = sorted(np.flatnonzero(counts).tolist(), key=lambda place: (-counts[place], names[place]))
         kept = len(ranked) if len(ranked) <= MOST_GROUPS else MOST_GROUPS - 1
         place = np.full(len(names), kept, dtype=np.int64)
         place[ranked[:kept]] = np.arange(kept)

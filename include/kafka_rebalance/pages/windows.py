@@ -62,8 +62,8 @@ def _fit_of(report: RunReport, seconds: Sequence[float], now: datetime, approved
 def fit_planned(report: RunReport, candidate: CandidateReport) -> WindowFit | None:
     """The whole plan, from its approval or else from the snapshot on; None if its time is not known."""
     seconds = slowest(report, candidate.batch_seconds)
-    at = report.approved_at or report.taken.observed_at
-    return _fit_of(report, seconds, at, at) if seconds else None
+    start = report.approved_at or report.taken.observed_at
+    return _fit_of(report, seconds, start, start) if seconds else None
 
 
 def slowest(report: RunReport, seconds: Sequence[float]) -> tuple[float, ...]:
@@ -197,13 +197,13 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
 
 def _recurring_now(report: RunReport, left: _Left | None, now: datetime | None) -> WindowWords:
     """The batch under way runs to its end, so only the later ones are held against the windows."""
-    at = now or report.taken.observed_at
+    resumes_at = now or report.taken.observed_at
     tone = "quiet" if report.execution.pause is None else "ask"
     if left is None:
-        return WindowWords(_windows_now(report, (), at)[0], tone)
-    at = max(at, left.at) + timedelta(seconds=sum(slowest(report, (left.this,))))
+        return WindowWords(_windows_now(report, (), resumes_at)[0], tone)
+    resumes_at = max(resumes_at, left.at) + timedelta(seconds=sum(slowest(report, (left.this,))))
     by_plan = report.focus.batch_seconds if report.focus is not None else ()
-    text, is_whole = _windows_now(report, by_plan if left.later is None else left.later, at)
+    text, is_whole = _windows_now(report, by_plan if left.later is None else left.later, resumes_at)
     return WindowWords(text, tone if is_whole else "problem")
 
 
@@ -258,8 +258,8 @@ def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Le
         return None
     whole = eta_range(by_plan, report.ratios)
     moments = (now, progress.updated_at if progress else None, report.approved_at, report.window.not_before)
-    at = max(filter(None, moments), default=report.taken.observed_at)
-    return _Left(at, whole.low, whole.high, 0.0, _later(progress, rate) if progress is not None else None)
+    moment = max(filter(None, moments), default=report.taken.observed_at)
+    return _Left(moment, whole.low, whole.high, 0.0, _later(progress, rate) if progress is not None else None)
 
 
 def _later(progress: Progress, rate: float | None) -> tuple[float, ...] | None:

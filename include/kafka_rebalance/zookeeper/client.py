@@ -52,13 +52,13 @@ class QuickHandler(SequentialThreadingHandler):
     def select(
         self, rlist: Sequence[Any], wlist: Sequence[Any], xlist: Sequence[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        asked = select.poll()
-        for one in {*rlist, *wlist}:
-            wanted = (select.POLLIN if one in rlist else 0) | (select.POLLOUT if one in wlist else 0)
-            asked.register(one, wanted)
+        poll = select.poll()
+        for watched in {*rlist, *wlist}:
+            wanted = (select.POLLIN if watched in rlist else 0) | (select.POLLOUT if watched in wlist else 0)
+            poll.register(watched, wanted)
         # A lost connection counts as readable and as writable, so that the next read or write tells of it.
-        ready = {file for file, _ in asked.poll(None if timeout is None else timeout * 1000)}
-        reads, writes = ([one for one in some if one.fileno() in ready] for some in (rlist, wlist))
+        ready = {file for file, _ in poll.poll(None if timeout is None else timeout * 1000)}
+        reads, writes = ([file for file in some if file.fileno() in ready] for some in (rlist, wlist))
         return reads, writes, []
 
     @contextmanager
@@ -95,9 +95,9 @@ class _Wake:
         with self._guard:
             self._holders -= 1
             if not self._holders and self._held and self.of is not None:
-                held, self._held = self._held, 0
+                requests, self._held = self._held, 0
                 with suppress(OSError):  # the client was closed meanwhile, which ends its requests
-                    self.of.sendall(bytes(held))
+                    self.of.sendall(bytes(requests))
 
     def close(self) -> None:
         if self.of is not None:
@@ -188,7 +188,7 @@ def _start_client(
         failure: BaseException = failed
     if not isinstance(failure, _REFUSALS):
         handler.has_ended.wait(_END_SECONDS)  # the read fails a moment before the thread ends
-    if refused or any(isinstance(one, _REFUSALS) for one in (failure, handler.ended_by)):
+    if refused or any(isinstance(error, _REFUSALS) for error in (failure, handler.ended_by)):
         raise _not_let_in(connection)
     raise ReadError(_unreadable(connection, type(failure).__name__))
 
@@ -240,18 +240,18 @@ def _multi_read(client: KazooClient, paths: Sequence[str], seconds: float) -> di
     Raises kazoo's errors: KazooException, ConnectionClosedError, KazooTimeoutError. A server before 3.6 answers with
     UnimplementedError and closes the connection.
     """
-    found: dict[str, Znode | None] = {}
+    znodes: dict[str, Znode | None] = {}
     parts = [paths[start : start + PER_REQUEST] for start in range(0, len(paths), PER_REQUEST)]
     for start in range(0, len(parts), AT_ONCE):
-        asked = [(part, client.handler.async_result()) for part in parts[start : start + AT_ONCE]]
-        for part, answer in asked:
+        requests = [(part, client.handler.async_result()) for part in parts[start : start + AT_ONCE]]
+        for part, answer in requests:
             client._call(_MultiRead([client.chroot + path for path in part]), answer)
-        for part, answer in asked:
-            for path, one in zip(part, answer.get(timeout=seconds), strict=True):
-                if isinstance(one, KazooException):
-                    raise one
-                found[path] = one
-    return found
+        for part, answer in requests:
+            for path, znode in zip(part, answer.get(timeout=seconds), strict=True):
+                if isinstance(znode, KazooException):
+                    raise znode
+                znodes[path] = znode
+    return znodes
 
 
 @dataclass(frozen=True)
@@ -269,19 +269,19 @@ class _MultiRead:
 
     @staticmethod
     def deserialize(answer: bytes, offset: int) -> list[Znode | KazooException | None]:
-        found: list[Znode | KazooException | None] = []
+        results: list[Znode | KazooException | None] = []
         header, offset = MultiHeader.deserialize(answer, offset)
         while not header.done:
             if header.type == ERROR:
                 error = EXCEPTIONS[int_struct.unpack_from(answer, offset)[0]]
-                found.append(None if error is NoNodeError else error())
+                results.append(None if error is NoNodeError else error())
                 offset += int_struct.size
             else:
                 content, offset = read_buffer(answer, offset)
-                found.append((content, ZnodeStat._make(stat_struct.unpack_from(answer, offset))))
+                results.append((content, ZnodeStat._make(stat_struct.unpack_from(answer, offset))))
                 offset += stat_struct.size
             header, offset = MultiHeader.deserialize(answer, offset)
-        return found
+        return results
 
 
 # After these, the outcome of a request is unknown; kazoo reconnects by itself.
@@ -357,8 +357,8 @@ def read_znodes(client: KazooClient, paths: Iterable[str]) -> dict[str, Znode | 
     Up to `WINDOW` requests are in flight at once. `MANY` znodes are read by few requests, if the server takes such.
     """
     wanted = list(dict.fromkeys(paths))
-    found = _by_multi_read(client, wanted) if len(wanted) >= MANY else None
-    return _pipelined(client, client.get_async, wanted) if found is None else found
+    znodes = _by_multi_read(client, wanted) if len(wanted) >= MANY else None
+    return _pipelined(client, client.get_async, wanted) if znodes is None else znodes
 
 
 def _by_multi_read(client: Any, paths: Sequence[str]) -> dict[str, Znode | None] | None:
@@ -371,12 +371,12 @@ def _by_multi_read(client: Any, paths: Sequence[str]) -> dict[str, Znode | None]
     try:
         with open_client(client.opened_with) as own:
             sync(own)
-            found = _multi_read(own, paths, REPLY_SECONDS)
+            znodes = _multi_read(own, paths, REPLY_SECONDS)
     except (ReadError, KazooException, ConnectionClosedError, KazooTimeoutError):
         client.may_multi_read = False
         return None
     sync(client)  # the other connection's server may be newer than ours, and no later read may be older than this one
-    return found
+    return znodes
 
 
 def read_children(client: KazooClient, path: str) -> list[str]:

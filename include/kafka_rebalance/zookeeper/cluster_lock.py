@@ -190,10 +190,10 @@ class ZooKeeperLock:
                 transaction.set_data(znodes.CLOCK, b"")
                 commit(self._client, znodes.CLOCK, transaction)
             sync(self._client)
-            found = self._read(znodes.CLOCK)
-            if found is None:
+            znode = self._read(znodes.CLOCK)
+            if znode is None:
                 raise NoNodeError(znodes.CLOCK)
-            return datetime.fromtimestamp(found[1].mtime / 1000, UTC)
+            return datetime.fromtimestamp(znode[1].mtime / 1000, UTC)
 
         return repeat(znodes.CLOCK, attempt)
 
@@ -264,16 +264,16 @@ class ZooKeeperLock:
             head = _decode(znode[0])
             names = [znodes.lease_part_path(head.generation, number) for number in range(1, head.parts + 1)]
             parts = read_znodes(self._client, names)
-            found = [part[0] or b"" for name in names if (part := parts[name]) is not None]
-            if len(found) == head.parts:
-                return LeaseRecord(head.generation, _join(head, found))
+            present = [part[0] or b"" for name in names if (part := parts[name]) is not None]
+            if len(present) == head.parts:
+                return LeaseRecord(head.generation, _join(head, present))
             # A later record was written between the two reads, and its writer removed these parts.
         raise _damaged("parts of the lease are gone")
 
     def write_lease(self, record: LeaseRecord, *, run: str, fence: Fence) -> None:
         """It replaces a damaged record."""
         packed = zlib.compress(record.text, 9)
-        first, *more = [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]
+        first, *more = [packed[start : start + PART_BYTES] for start in range(0, len(packed), PART_BYTES)]
         data = compact_json(
             {
                 "version": 1,
@@ -288,14 +288,14 @@ class ZooKeeperLock:
 
         def attempt() -> None:
             sync(self._client)
-            found = read_znodes(self._client, [znodes.LEASE, *checks])
-            if any((now := found[path]) is None or now[1].version != version for path, version in checks.items()):
+            contents = read_znodes(self._client, [znodes.LEASE, *checks])
+            if any((now := contents[path]) is None or now[1].version != version for path, version in checks.items()):
                 raise LockLostError(
                     "The throttle's lease was not recorded: another worker has taken the cluster, requested moves or "
                     "put throttles back since this one began. No config was changed. Clear this task if the run is to "
                     "go on."
                 )
-            before = found[znodes.LEASE]
+            before = contents[znodes.LEASE]
             if before is not None and _generation(before) > record.generation:
                 return
             self._write_parts(record.generation, more, checks)
@@ -332,9 +332,9 @@ class ZooKeeperLock:
     def _read_lock(self) -> tuple[ZnodeStat | None, Znode | None]:
         """(the parent's stat, the lock). The parent comes first: a lock taken between the two fails its check."""
         sync(self._client)
-        found = read_znodes(self._client, [znodes.RUN_LOCK_PARENT, znodes.RUN_LOCK])
-        parent = found[znodes.RUN_LOCK_PARENT]
-        return None if parent is None else parent[1], found[znodes.RUN_LOCK]
+        contents = read_znodes(self._client, [znodes.RUN_LOCK_PARENT, znodes.RUN_LOCK])
+        parent = contents[znodes.RUN_LOCK_PARENT]
+        return None if parent is None else parent[1], contents[znodes.RUN_LOCK]
 
     def _read_or_make_parent(self) -> tuple[ZnodeStat, Znode | None]:
         parent, znode = self._read_lock()
@@ -358,8 +358,10 @@ class ZooKeeperLock:
             except (KeyError, TypeError, ValueError) as bad:
                 raise CorruptZnodeError(f"{path} announces no copies ({bad}). Delete it.") from bad
             run, owner = (parse_text(path, name, fields.get(name)) for name in ("run", "owner"))
-            at = datetime.fromtimestamp(znode[1].mtime / 1000, UTC)  # it is written once
-            yield Intent(path.removeprefix(znodes.ANNOUNCED_PREFIX), run, owner, 0, at, {}, copies, int(znode[1].czxid))
+            announced_at = datetime.fromtimestamp(znode[1].mtime / 1000, UTC)  # it is written once
+            yield Intent(
+                path.removeprefix(znodes.ANNOUNCED_PREFIX), run, owner, 0, announced_at, {}, copies, int(znode[1].czxid)
+            )
 
     def _write_parts(self, generation: str, parts: Sequence[bytes], checks: Mapping[str, int]) -> None:
         for number, part in enumerate(parts, 1):

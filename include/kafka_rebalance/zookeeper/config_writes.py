@@ -113,7 +113,7 @@ def _check_fence(client: KazooClient, entity: str, fence: Mapping[str, int]) -> 
     """Raises LockLostError if the fence is the reason why it was not written."""
     sync(client)
     now = read_znodes(client, fence)
-    if any(found is None or found[1].version != fence[path] for path, found in now.items()):
+    if any(znode is None or znode[1].version != fence[path] for path, znode in now.items()):
         raise LockLostError(
             f"config of {entity}: another worker has taken the cluster, requested moves or put throttles back since "
             "this one began, so it was not written. The other worker looks after what this one set before. Clear this "
@@ -146,13 +146,13 @@ def delete_orphaned_config(client: KazooClient, topic: str, changed: int) -> boo
 
     def attempt() -> bool:
         sync(client)
-        found = read_znodes(client, [paths.topic_path(topic), paths.deletion_path(topic), path])
-        config = found[path]
+        znodes = read_znodes(client, [paths.topic_path(topic), paths.deletion_path(topic), path])
+        config = znodes[path]
         if config is None:
             return False
-        if found[paths.topic_path(topic)] is not None or config[1].mzxid != changed:
+        if znodes[paths.topic_path(topic)] is not None or config[1].mzxid != changed:
             raise WriteError(f"{path}: its topic was created meanwhile. It was not deleted. Nothing has to be done.")
-        if found[paths.deletion_path(topic)] is not None:
+        if znodes[paths.deletion_path(topic)] is not None:
             raise WriteError(f"{path}: its topic is being deleted. It was not deleted. Wait until that has ended.")
         delete_znode(client, path, config[1].version)
         return True

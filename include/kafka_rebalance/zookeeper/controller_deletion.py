@@ -39,13 +39,13 @@ def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | Non
     """
     holder = ZooKeeperLock(client).read()
     sync(client)
-    found = read_znodes(
+    contents = read_znodes(
         client, _REQUEST_AND_CONTROLLER
     )  # before the view: a later change shows in the request's version
-    request = found[znodes.REASSIGN_PARTITIONS]
+    request = contents[znodes.REASSIGN_PARTITIONS]
     if request is None:
         return None
-    controller, broker, epoch = _controller(found)
+    controller, broker, epoch = _controller(contents)
     view = _view_of(client, request)
     plan = ElectionPlan(
         view.cluster_id,
@@ -71,16 +71,16 @@ def delete_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> 
         # Read first: if somebody takes the cluster after this, the fence has risen and nothing is deleted.
         fence = ZooKeeperLock(client).read_fence()
         holder = ZooKeeperLock(client).read()
-        found = read_znodes(client, _REQUEST_AND_CONTROLLER)
-        now = found[znodes.CONTROLLER]
+        contents = read_znodes(client, _REQUEST_AND_CONTROLLER)
+        now = contents[znodes.CONTROLLER]
         if now is None or now[1].czxid != plan.controller_czxid:
             return False
-        controller, broker, epoch = _controller(found)
+        controller, broker, epoch = _controller(contents)
         if (broker, epoch) != (plan.broker, plan.epoch):
             return False
         if holder is not None and holder.name != plan.holder:
             raise _not_elected(f"the cluster is now held by run {holder.name}")
-        request, epoch_znode = found[znodes.REASSIGN_PARTITIONS], found[znodes.CONTROLLER_EPOCH]
+        request, epoch_znode = contents[znodes.REASSIGN_PARTITIONS], contents[znodes.CONTROLLER_EPOCH]
         assert epoch_znode is not None  # otherwise `_controller` has raised
         if request is None or request[1].czxid != plan.request_czxid:
             raise _not_elected(f"{znodes.REASSIGN_PARTITIONS} is gone, or is not the one that was shown")
@@ -105,9 +105,9 @@ def _requested(view: ClusterView) -> dict[TopicPartition, tuple[tuple[int, ...],
     return {tp: (replicas, states[tp]) for tp, replicas in (view.reassignments or {}).items()}
 
 
-def _controller(found: dict[str, Znode | None]) -> tuple[Znode, int, int]:
+def _controller(contents: dict[str, Znode | None]) -> tuple[Znode, int, int]:
     """(znode, broker, epoch)"""
-    controller, epoch = found[znodes.CONTROLLER], found[znodes.CONTROLLER_EPOCH]
+    controller, epoch = contents[znodes.CONTROLLER], contents[znodes.CONTROLLER_EPOCH]
     if controller is None or epoch is None:
         raise _not_elected("there is no controller now, so the brokers are electing one")
     decoded = decode_controller(controller[0], decode_controller_epoch(epoch[0]))
@@ -158,7 +158,7 @@ def ask_for_original_lists(
 
     def attempt() -> tuple[Move, ...]:
         # Read before the view: if a znode changes between the two reads, its version differs and nothing is written.
-        found = _read_all(client, plan.moves)
+        contents = _read_all(client, plan.moves)
         view = read_cluster_view(client, topics)
         _check_cluster(plan, view)
         steps = plan_cancel(plan.moves, view, CancelWay.ZNODE, asked=asked)
@@ -175,8 +175,8 @@ def ask_for_original_lists(
             problem = replica_list_problem(move.before, view.brokers)
             if problem:
                 raise _not_replaced(f"{move.topic_partition}: {problem} (original replicas {list(move.before)})")
-        _check_request(found[znodes.REASSIGN_PARTITIONS], back)
-        _replace(client, found, back, data)
+        _check_request(contents[znodes.REASSIGN_PARTITIONS], back)
+        _replace(client, contents, back, data)
         return back
 
     return repeat(znodes.REASSIGN_PARTITIONS, attempt)
@@ -206,17 +206,17 @@ def _check_request(znode: Znode | None, back: Sequence[Move]) -> None:
             raise _not_replaced(f"it also asks for {topic_partition} on {list(replicas)}, which is no move of this run")
 
 
-def _replace(client: KazooClient, found: dict[str, Znode | None], back: Sequence[Move], data: bytes) -> None:
-    controller, epoch = found[znodes.CONTROLLER], found[znodes.CONTROLLER_EPOCH]
+def _replace(client: KazooClient, contents: dict[str, Znode | None], back: Sequence[Move], data: bytes) -> None:
+    controller, epoch = contents[znodes.CONTROLLER], contents[znodes.CONTROLLER_EPOCH]
     if controller is None or epoch is None:
         raise _not_replaced(f"there is no controller ({znodes.CONTROLLER} is absent), so one is being elected")
-    request = found[znodes.REASSIGN_PARTITIONS]
+    request = contents[znodes.REASSIGN_PARTITIONS]
     transaction = client.transaction()
     # Each election sets the epoch. So its version shows that the controller is still the same.
     transaction.check(znodes.CONTROLLER_EPOCH, epoch[1].version)
     topics = dict.fromkeys(znodes.topic_path(move.topic_partition.topic) for move in back)
     for path in (*topics, *(znodes.state_path(move.topic_partition) for move in back)):
-        znode = found[path]
+        znode = contents[path]
         if znode is None:
             raise _not_replaced(f"{path} does not exist")
         transaction.check(path, znode[1].version)

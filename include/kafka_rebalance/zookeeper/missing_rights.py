@@ -37,10 +37,10 @@ def read_missing_rights(client: KazooClient, brokers: Collection[int], topics: C
         _rates(client, brokers),
         _existing(client, [f"topics/{topic}" for topic in sorted(topics)]),
     )
-    found = [one for probes in kinds for one in _first_missing(client, probes)]
+    missing = [right for probes in kinds for right in _first_missing(client, probes)]
     return tuple(
         Finding(path, f"this ZooKeeper user may not {right} it", f"Give the user the right to {right} this znode")
-        for path, right in found
+        for path, right in missing
     )
 
 

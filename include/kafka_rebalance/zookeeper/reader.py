@@ -79,10 +79,10 @@ def _gone_since(
     """(requested partitions that are gone, those of them whose topic was created again since)"""
     if request is None:
         return frozenset(), frozenset()
-    asked = decode_reassignment(request[0])
-    topics = _read_topics(client, {tp.topic for tp in asked})
+    targets = decode_reassignment(request[0])
+    topics = _read_topics(client, {tp.topic for tp in targets})
     gone, again = set(), set()
-    for tp in asked:
+    for tp in targets:
         if tp.topic not in topics or tp.partition not in topics[tp.topic][0].partitions:
             gone.add(tp)
             continue
@@ -140,10 +140,10 @@ def _read_partitions(
     known: Mapping[TopicPartition, PartitionState | None] = MappingProxyType({}),
 ) -> dict[TopicPartition, PartitionView]:
     """All partitions of the topics, or only those in `only`. States in `known` are not read."""
-    found = _read_topics(client, topics)
+    by_topic = _read_topics(client, topics)
     listed = [
         TopicPartition(topic, partition)
-        for topic, (assignment, _) in found.items()
+        for topic, (assignment, _) in by_topic.items()
         for partition in assignment.partitions
     ]
     listed = [tp for tp in listed if only is None or tp in only]
@@ -154,9 +154,9 @@ def _read_partitions(
     deleted = {
         topic
         for topic in doubtful
-        if (now := remaining[paths.topic_path(topic)]) is None or now[1].czxid != found[topic][1][1].czxid
+        if (now := remaining[paths.topic_path(topic)]) is None or now[1].czxid != by_topic[topic][1][1].czxid
     }
-    return {tp: _view(tp, *found[tp.topic], states[tp]) for tp in listed if tp.topic not in deleted}
+    return {tp: _view(tp, *by_topic[tp.topic], states[tp]) for tp in listed if tp.topic not in deleted}
 
 
 def _read_topics(client: KazooClient, topics: Iterable[str]) -> dict[str, tuple[TopicAssignment, Znode]]:

@@ -243,7 +243,7 @@ def _read(client: KazooClient, topic: str) -> _Now:
     if controller is not None:
         check_not_migrating(decode_controller(controller[0], 0), "Change topics through the Kafka API instead.")
     assignment = None if znode is None else decode_topic(znode[0], topic)
-    asked = {} if requested is None else decode_reassignment(requested[0])
+    targets = {} if requested is None else decode_reassignment(requested[0])
     in_motion = assignment is not None and bool(assignment.adding or assignment.removing)
     return _Now(
         topic=topic,
@@ -251,7 +251,7 @@ def _read(client: KazooClient, topic: str) -> _Now:
         assignment=assignment,
         config_znode=znodes[config_path],
         is_marked=znodes[marker] is not None,
-        is_reassigned=in_motion or any(key.topic == topic for key in asked),
+        is_reassigned=in_motion or any(key.topic == topic for key in targets),
     )
 
 

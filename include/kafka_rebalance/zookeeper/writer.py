@@ -76,9 +76,9 @@ def create_reassignment(
                 "written. Start the broker, or start a new Dag run that plans without it."
             )
 
-    def is_ours(found: bytes | None) -> bool:
+    def is_ours(content: bytes | None) -> bool:
         # Below 2.4 the controller takes finished partitions out of its znode one by one, so ours may be smaller.
-        requested = decode_reassignment(found)
+        requested = decode_reassignment(content)
         ours = bool(requested) and all(targets.get(key) == replicas for key, replicas in requested.items())
         return ours and _taken_up(client, [move for move in batch.moves if move.topic_partition not in requested])
 
@@ -145,7 +145,7 @@ def create_election(
         client,
         znodes.PREFERRED_ELECTION,
         data,
-        is_ours=lambda found: decode_election(found) == wanted,
+        is_ours=lambda content: decode_election(content) == wanted,
         was_consumed=lambda: False,  # to elect again is harmless
         unchanged={**_unchanged(client, wanted, view, data), **fence.versions},
         busy="Another preferred leader election is running. Ours was not requested. Wait until it has ended and retry.",
@@ -183,16 +183,16 @@ def _request(
     lost: Exception | None = None
     for _ in range(ATTEMPTS):
         if lost is not None:
-            found = _read_back(client, path, lost)
-            if was_consumed() if found is None else is_ours(found[0]):
+            znode = _read_back(client, path, lost)
+            if was_consumed() if znode is None else is_ours(znode[0]):
                 return Outcome.ALREADY_THERE
         try:
             _create_if(client, path, data, acl, unchanged, fence.versions)
             return Outcome.CREATED
         except NodeExistsError as there:
-            found = _read_back(client, path, there)
-            if found is not None:
-                if is_ours(found[0]):
+            znode = _read_back(client, path, there)
+            if znode is not None:
+                if is_ours(znode[0]):
                     return Outcome.ALREADY_THERE
                 raise WriteError(f"{path} exists already. {busy}") from there
             lost = there  # it is gone since: the controller has consumed it
