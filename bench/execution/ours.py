@@ -15,11 +15,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from airflow.sdk.exceptions import TaskDeferred
-from faults.processes import airflow_environment
+from faults.ours.environment import airflow_environment
 
 from bench.execution.cluster import Entry, Lists
 from bench.execution.triggerer import Triggerer
-from faults import product
+from faults.ours import product
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.local_cluster import LocalCluster
@@ -46,6 +46,7 @@ class Ours:
     def __init__(self, run_id: str, lists: Lists, bytes_per_second: int, partitions_per_batch: int) -> None:
         plan = [{"topic": topic, "partition": p, "replicas": list(replicas)} for (topic, p), replicas in lists.items()]
         self.state: dict[str, Any] = {
+            "dag_id": "kafka_rebalance",
             "run_id": run_id,
             "bytes_per_second": bytes_per_second,
             "params": {
@@ -140,7 +141,10 @@ class Ours:
     @property
     def _context(self) -> Any:
         dag_run = SimpleNamespace(
-            dag_id="kafka_rebalance", run_id=self.state["run_id"], triggering_user_name="olive", run_type="manual"
+            dag_id=self.state["dag_id"],
+            run_id=self.state["run_id"],
+            triggering_user_name="olive",
+            run_type="manual",
         )
         return {"dag_run": dag_run}
 

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from faults.file_systems import own_file_system
+from faults.clusters.file_systems import own_file_system
 from kazoo.client import KazooClient
 
 from bench.clusters import SIZES, Cluster, make_cluster
