@@ -15,11 +15,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from airflow.sdk.exceptions import TaskDeferred
-from faults.ours.environment import airflow_environment
 
 from bench.execution.cluster import Entry, Lists
 from bench.execution.triggerer import Triggerer
 from faults.ours import product
+from faults.ours.environment import airflow_environment
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.local_cluster import LocalCluster

@@ -20,13 +20,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from faults.clusters.file_systems import own_file_system
 from kazoo.client import KazooClient
 
 from bench.clusters import SIZES, Cluster, make_cluster
 from bench.pages import write_section
 from bench.size.others import Latencies, Others
 from bench.size.znodes import write_znodes
+from faults.clusters.file_systems import own_file_system
 from kafka_rebalance.local_cluster.jars.locked_jars import DEFAULT_VERSION
 from kafka_rebalance.local_cluster.jvms.class_archive import find_runtime
 from kafka_rebalance.local_cluster.jvms.server_settings import zookeeper_properties

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from kafka.errors import for_code
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 
 from kafka_rebalance.admin.clients import ANOTHER_SECONDS, REQUEST_SECONDS
-from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, NOT_AUTHORIZED, Wire, check_read, open_wire
+from kafka_rebalance.admin.wire import DESCRIBE_CLUSTER, NOT_AUTHORIZED, Wire, check_read, kept_or_open_wire
 from kafka_rebalance.errors import ReadDeniedError, ReadError, WriteDeniedError, WriteError
 from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
@@ -20,6 +21,7 @@ from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 # Bytes on disk, as the brokers report them. ZooKeeper has no sizes.
@@ -81,11 +83,9 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_re
     """
     if not brokers:
         return BrokerDisks({}, {})
-    replicas: dict[TopicPartition, dict[int, int]] = {}
-    paths: dict[TopicPartition, dict[int, str]] = {}
-    future: dict[TopicPartition, dict[int, FutureReplica]] = {}
+    read: _Replicas = {}, {}, {}
     log_dirs: dict[int, tuple[LogDir, ...]] = {}
-    with open_wire(kafka) as wire:
+    with kept_or_open_wire(kafka) as wire:
         failed: ReadError | None = None
         for broker in brokers:
             try:
@@ -97,20 +97,79 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_re
                 log.warning("%s", silent)
                 failed = silent
                 continue
-            for topic_partition, size_bytes, path in _replicas(answers):
-                replicas.setdefault(topic_partition, {})[broker] = size_bytes
-                paths.setdefault(topic_partition, {})[broker] = path
-            for topic_partition, size_bytes, path in _replicas(answers, future=True):
-                future.setdefault(topic_partition, {})[broker] = FutureReplica(path, size_bytes)
+            _note_replicas(broker, answers, read)
     if failed is not None and not log_dirs:
         raise failed
-    return BrokerDisks(replicas, log_dirs, paths, future)
+    return BrokerDisks(read[0], log_dirs, *read[1:])
+
+
+def _without(
+    known: Mapping[TopicPartition, Mapping[int, T]], again: Collection[TopicPartition]
+) -> dict[TopicPartition, Mapping[int, T]]:
+    return {tp: by_broker for tp, by_broker in known.items() if tp not in again}
+
+
+# As in `BrokerDisks`: bytes, paths and future replicas.
+_Replicas = tuple[
+    dict[TopicPartition, dict[int, int]],
+    dict[TopicPartition, dict[int, str]],
+    dict[TopicPartition, dict[int, FutureReplica]],
+]
+
+
+def _note_replicas(broker: int, answers: Sequence[Any], read: _Replicas) -> None:
+    replicas, paths, future = read
+    for topic_partition, size_bytes, path in _replicas(answers):
+        replicas.setdefault(topic_partition, {})[broker] = size_bytes
+        paths.setdefault(topic_partition, {})[broker] = path
+    for topic_partition, size_bytes, path in _replicas(answers, future=True):
+        future.setdefault(topic_partition, {})[broker] = FutureReplica(path, size_bytes)
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return by_topic
+
+
+def read_log_dirs_again(
+    kafka: KafkaConnection, known: BrokerDisks, partitions: Collection[TopicPartition]
+) -> BrokerDisks:
+    """The disks of the same brokers now. Of the replicas, those of these partitions are read; others are as known.
+
+    All are read again if a log dir has come, failed or is online again. Raises ReadError naming the broker.
+    """
+    brokers, again = sorted(known.log_dirs), frozenset(partitions)
+    asked = _by_topic(again)
+    log_dirs: dict[int, tuple[LogDir, ...]] = {}
+    read: _Replicas = {}, {}, {}
+    with kept_or_open_wire(kafka) as wire:
+        for broker in brokers:
+            answers = _describe(wire, broker, asked)
+            log_dirs[broker] = tuple(_log_dir(broker, answer) for answer in answers)
+            _note_replicas(broker, answers, read)
+    there = {broker: {(one.path, one.online) for one in dirs} for broker, dirs in log_dirs.items()}
+    if there != {broker: {(one.path, one.online) for one in dirs} for broker, dirs in known.log_dirs.items()}:
+        return read_log_dirs(kafka, brokers)
+    replicas, paths, future = (
+        _without(known.replicas, again) | read[0],
+        _without(known.paths, again) | read[1],
+        _without(known.future, again) | read[2],
+    )
+    counts = Counter((broker, path) for lying in paths.values() for broker, path in lying.items())
+    counts.update((broker, one.path) for coming in future.values() for broker, one in coming.items())
+    counted = {
+        broker: tuple(replace(one, replicas=counts[broker, one.path]) for one in dirs)
+        for broker, dirs in log_dirs.items()
+    }
+    return BrokerDisks(replicas, counted, paths, future)
 
 
 def read_dir_states(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, tuple[LogDir, ...]]:
     """The log dirs of these brokers, without what lies in them. A broker that does not answer is absent."""
     dir_states = {}
-    with suppress(ReadError), open_wire(kafka) as wire:
+    with suppress(ReadError), kept_or_open_wire(kafka) as wire:
         for broker in sorted(brokers):
             with suppress(ReadError):
                 dir_states[broker] = tuple(_log_dir(broker, answer) for answer in _describe(wire, broker, {}))
@@ -137,10 +196,8 @@ def read_replica_sizes(
     fractions: dict[int, float] = {}
     offline: dict[int, tuple[str, ...]] = {}
     silent = set(brokers)
-    asked: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        asked.setdefault(topic, []).append(partition)
-    with suppress(ReadError), open_wire(kafka) as wire:
+    asked = _by_topic(partitions)
+    with suppress(ReadError), kept_or_open_wire(kafka) as wire:
         for broker in sorted(brokers):
             with suppress(ReadError):
                 answers = _describe(wire, broker, asked)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from contextvars import ContextVar
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -99,15 +100,18 @@ class Wire:
         ReadError, and IncompatibleBrokerVersion if the brokers do not know this request.
         """
         seconds = answer_seconds or (ANOTHER_SECONDS if broker is None else REQUEST_SECONDS)
-        give_up, another_may = time.monotonic() + repeat_seconds, broker is None
+        give_up, another_may, may_be_new = time.monotonic() + repeat_seconds, broker is None, True
         while True:
             try:
                 return self._manager.run(self._send, request, broker, seconds)
             except _AWAY as away:
-                is_last = time.monotonic() >= give_up and not (another_may and isinstance(away, RequestTimedOutError))
+                # The client knows the brokers of its first look. A client that is kept open may be older than a broker.
+                is_unknown = may_be_new and isinstance(away, UnknownBrokerIdError)
+                may_be_new = may_be_new and not is_unknown
+                is_last = not is_unknown and time.monotonic() >= give_up
+                is_last = is_last and not (another_may and isinstance(away, RequestTimedOutError))
                 another_may = False
-                # The client knows the brokers of its first look. The next call may know more of them.
-                if not is_last or isinstance(away, UnknownBrokerIdError):
+                if not is_last:
                     with suppress(KafkaError, OSError):
                         self._manager.run(self._manager.cluster.refresh_metadata)
                 if is_last:
@@ -243,6 +247,57 @@ def open_wire(kafka: KafkaConnection) -> Iterator[Wire]:
         yield Wire(kafka, client)
 
 
+# To open a client takes a dozen requests: to a bootstrap server, and to each broker that is asked.
+
+
+class _KeptWire:
+    """A client that is opened when it is first needed, and again after a failure."""
+
+    def __init__(self, kafka: KafkaConnection) -> None:
+        self.kafka = kafka
+        self._stack = ExitStack()
+        self._wire: Wire | None = None
+
+    def wire(self) -> Wire:
+        if self._wire is None:
+            self._wire = self._stack.enter_context(open_wire(self.kafka))
+        return self._wire
+
+    def close(self) -> None:
+        self._wire = None
+        self._stack.close()
+
+
+_kept: ContextVar[_KeptWire | None] = ContextVar("kept wire", default=None)
+
+
+@contextmanager
+def keep_wire(kafka: KafkaConnection) -> Iterator[None]:
+    """Within it, `kept_or_open_wire` gives one and the same client for this connection, in this thread."""
+    kept = _KeptWire(kafka)
+    token = _kept.set(kept)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+        kept.close()
+
+
+@contextmanager
+def kept_or_open_wire(kafka: KafkaConnection) -> Iterator[Wire]:
+    """For some requests: the client that is kept, or else one of their own. Errors as `open_wire`."""
+    kept = _kept.get()
+    if kept is None or kept.kafka != kafka:
+        with open_wire(kafka) as wire:
+            yield wire
+        return
+    try:
+        yield kept.wire()
+    except ReadError:
+        kept.close()
+        raise
+
+
 def refused_at_all(what: str, needs: str, answer: Any) -> None:
     """Raises WriteError if the answer refuses the whole request, ReadError if its outcome is unknown.
 
@@ -297,18 +352,8 @@ def read_api_versions(kafka: KafkaConnection, brokers: Collection[int]) -> dict[
     kafka-python's `get_broker_version_data` does not help: it cuts each answer down to what the first broker supports.
     """
     api_versions: dict[int, ApiVersions] = {}
-    with open_kafka_python(kafka) as client:
+    with kept_or_open_wire(kafka) as wire:
         for broker in brokers:
-            try:
-                answer = client._manager.run(_ask, client._manager, broker)
-            except (KafkaError, OSError) as failed:
-                raise ReadError(
-                    f"Broker {broker} does not tell which requests it supports ({type(failed).__name__}). Check that "
-                    "the broker is up and that this host can reach it."
-                ) from failed
+            answer = wire.read(ApiVersionsRequest(max_version=2), broker, repeat_seconds=0)
             api_versions[broker] = {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}
     return api_versions
-
-
-async def _ask(manager: Any, broker: int) -> Any:
-    return await manager.send(ApiVersionsRequest(max_version=2), node_id=broker)

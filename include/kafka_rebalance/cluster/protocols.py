@@ -57,6 +57,15 @@ class OpenCluster(Protocol):
         The states of partitions in `known` may come from there, if to read them costs more.
         """
 
+    def read_view_again(
+        self, topics: Collection[str], earlier: ClusterView, partitions: Collection[TopicPartition]
+    ) -> ClusterView:
+        """As `read_view`. Of the partitions, these are read, and all whose move has ended since `earlier`.
+
+        Others may come from `earlier`, if to read them costs more: with ZooKeeper their states, otherwise their lists
+        too. Whether they are in motion is always read.
+        """
+
     def read_batch_view(self, partitions: Collection[TopicPartition]) -> BatchView:
         """These partitions now, for following a batch; one that does not exist is absent."""
 
@@ -75,8 +84,8 @@ class OpenCluster(Protocol):
     def read_assignments(self) -> dict[str, TopicAssignment]:
         """The replica lists of all topics."""
 
-    def read_moving(self, topics: Collection[str]) -> Collection[TopicPartition]:
-        """Partitions of these topics that somebody reassigns."""
+    def read_moving(self, besides: Collection[str]) -> Collection[TopicPartition]:
+        """Partitions of all topics but these that somebody reassigns."""
 
     def read_kafkas_own(self, view: ClusterView) -> KafkasOwn:
         """Which topics of the view hold the state of Kafka itself. Where no broker answers, their names tell it."""

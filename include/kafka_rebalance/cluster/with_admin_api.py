@@ -99,6 +99,11 @@ class AdminApiCluster:
     ) -> ClusterView:
         return cluster_view.read_view(self._wire, topics)
 
+    def read_view_again(
+        self, topics: Collection[str], earlier: ClusterView, partitions: Collection[TopicPartition]
+    ) -> ClusterView:
+        return cluster_view.read_view_again(self._wire, topics, earlier, partitions)
+
     def read_batch_view(self, partitions: Collection[TopicPartition]) -> BatchView:
         return cluster_view.read_batch_view(self._wire, partitions)
 
@@ -128,8 +133,8 @@ class AdminApiCluster:
             lists.setdefault(tp.topic, {})[tp.partition] = partition.replicas
         return {topic: TopicAssignment(partitions) for topic, partitions in lists.items()}
 
-    def read_moving(self, topics: Collection[str]) -> Collection[TopicPartition]:
-        return [tp for tp in read_moves(self._wire) if tp.topic in topics]
+    def read_moving(self, besides: Collection[str]) -> Collection[TopicPartition]:
+        return [tp for tp in read_moves(self._wire) if tp.topic not in besides]
 
     def read_movers(
         self, partitions: Collection[TopicPartition], *, besides: LockOwner | None = None
@@ -231,7 +236,7 @@ class AdminApiCluster:
 
         Raises StaleProposalError naming them.
         """
-        ids = cluster_view.read_topic_ids(self._wire, {tp.topic for tp in asked})
+        ids = cluster_view.read_topic_ids(self._wire, asked)
         seen = {tp.topic: one.topic_id for tp, one in view.partitions.items()}
         others = {
             topic: now

@@ -70,6 +70,12 @@ class ZooKeeperCluster:
     ) -> ClusterView:
         return reader.read_cluster_view(self._client, topics, known=known)
 
+    def read_view_again(
+        self, topics: Collection[str], earlier: ClusterView, partitions: Collection[TopicPartition]
+    ) -> ClusterView:
+        known = {tp: one.state for tp, one in earlier.partitions.items() if tp not in partitions}
+        return reader.read_cluster_view(self._client, topics, known=known)
+
     def read_batch_view(self, partitions: Collection[TopicPartition]) -> BatchView:
         return reader.read_batch_view(self._client, partitions)
 
@@ -88,11 +94,12 @@ class ZooKeeperCluster:
     def read_assignments(self) -> dict[str, TopicAssignment]:
         return reader.read_assignments(self._client, self.read_topic_names())
 
-    def read_moving(self, topics: Collection[str]) -> Collection[TopicPartition]:
+    def read_moving(self, besides: Collection[str]) -> Collection[TopicPartition]:
         """The controller tells them: a large cluster has too many topics to read all their znodes before each batch."""
         found = reassignments.read_reassignments(self._connection.kafka)
         if found is not None:
-            return [tp for tp in found if tp.topic in topics]
+            return [tp for tp in found if tp.topic not in besides]
+        topics = self.read_topic_names() - set(besides)
         return [
             TopicPartition(topic, number)
             for topic, assignment in reader.read_assignments(self._client, topics).items()

@@ -64,6 +64,10 @@ class BatchFollower(Watcher):
         self._unreadable_for: float | None = None
         self._log = OnceSaid()
 
+    def share(self, cluster: OpenCluster, throttle_watch: ThrottleWatch) -> None:
+        """Uses the cluster that its worker has open, and what that has seen of the throttle."""
+        self._open, self._throttle = cluster, throttle_watch
+
     def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
         self._read_control(say)
         self._read_rate()

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from kafka_rebalance import clock
+from kafka_rebalance.admin.wire import keep_wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.progress import BatchNote
@@ -42,12 +43,18 @@ from kafka_rebalance.moves.stuck_request import another_controller, request_of_w
 from kafka_rebalance.rebalance import batch_notes
 from kafka_rebalance.rebalance.batch_file import Followed, followed, followed_beside, write_followed
 from kafka_rebalance.rebalance.elect_leaders import elect_preferred, led_by_first, may_elect, most_at_once
-from kafka_rebalance.rebalance.follow import BatchFollower, follow_for
+from kafka_rebalance.rebalance.follow import BatchFollower, ThrottleWatch, follow_for
 from kafka_rebalance.rebalance.progress_notes import movement_of, read_progress
 from kafka_rebalance.rebalance.stalled_copies import begun_in
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved, read_left_out
 from kafka_rebalance.run.checks.batch_wait import Wait
-from kafka_rebalance.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
+from kafka_rebalance.run.checks_before_write import (
+    READ_AGAIN_SECONDS,
+    BrokerReports,
+    check_before_write,
+    check_clock_for_window,
+    pause_now,
+)
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.passed_over_tasks import check_rest_will_run
 from kafka_rebalance.run.run_lock import lock_owner
@@ -61,11 +68,6 @@ from kafka_rebalance.throttle.throttle_in_force import check_throttle_in_force, 
 from kafka_rebalance.throttle.wait_for_window import longest_seconds, wait_for_window
 
 log = logging.getLogger(__name__)
-
-
-# A leader removes a lagging replica from the ISR after replica.lag.time.max.ms, 10 s or 30 s. So the states of
-# partitions that nobody moves are never newer than that.
-STATES_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,11 @@ def reassign(
     """
     plan = read_approved(inputs, decision)
     connection = inputs.deployment.read_connection(plan.connection_id)
-    with open_cluster(connection) as cluster:
+    with keep_wire(connection.kafka), open_cluster(connection) as cluster:
         visit = Visit(inputs, cluster, connection, plan)
         step = visit.advance(seen)
         reread = partial(inputs.deployment.read_connection, plan.connection_id)
-        while isinstance(step, Follow) and (seen := _stay(connection, step, pace, reread)) is not None:
+        while isinstance(step, Follow) and (seen := _stay(visit, step, pace, reread)) is not None:
             step = visit.advance(seen)
     if isinstance(step, Follow):
         write_followed(step.plan.folder, step.plan.candidate.digest, step.followed, is_in_plan=step.in_place is None)
@@ -126,14 +128,13 @@ def reassign(
     return step
 
 
-def _stay(
-    connection: ClusterConnection, step: Follow, pace: Pace, reread: Callable[[], ClusterConnection]
-) -> BatchSeen | None:
+def _stay(visit: Visit, step: Follow, pace: Pace, reread: Callable[[], ClusterConnection]) -> BatchSeen | None:
     """What the worker saw of the batch; None: a trigger is to follow it."""
     plan, number = step.plan, step.batch.number
     if predicted_seconds(step.batch.moves, rate_in_force(plan.folder)) > pace.stay:
         return None
-    follower = BatchFollower(connection, plan.folder, step.followed, number, pace.stall)
+    follower = BatchFollower(visit.connection, plan.folder, step.followed, number, pace.stall)
+    follower.share(visit.cluster, visit.throttle_watch)
     return follow_for(follower, pace.stay, pace.quickest, pace.slowest, log, reread)
 
 
@@ -146,8 +147,11 @@ class Visit:
         self.cluster, self.connection, self.plan = cluster, connection, plan
         self.deployment, self.run = inputs.deployment, inputs.run
         self.kept = ClusterLease(inputs.deployment, cluster, plan.snapshot.cluster_id)
-        self._all_states: tuple[float, ClusterView] | None = None  # time of the read, and what it gave
-        self._last = 0  # batch that was requested or found in flight
+        self._reports = BrokerReports()
+        self.throttle_watch = ThrottleWatch(plan.folder)
+        # When all partitions were read, and the view since then, with those read again of which some move.
+        self._read: tuple[float, ClusterView] | None = None
+        self._near = frozenset[TopicPartition]()  # in flight or next, when the run last looked or requested
 
     def advance(self, seen: BatchSeen | None = None) -> Follow | Wait | None:
         """The next step; this requests the next batch. `seen`: what the last follower saw, maybe long ago.
@@ -171,9 +175,7 @@ class Visit:
             if not view.traits.has_request_znode:
                 return self._beside(plan, view, where, where.in_flight)
             log.info("Batch %d is under way; following it", where.in_flight.number)
-            self._last = where.in_flight.number
             return Follow(plan, where.in_flight)
-        self._last = 0
         batch_notes.note_done(plan, where.done)
         self._elect(plan, view, where)
         return None if where.next is None else self._request(plan, view, where, where.next)
@@ -206,22 +208,31 @@ class Visit:
     def _look(self, plan: ApprovedPlan) -> tuple[ClusterView, Position]:
         """The cluster now, and where the run stands.
 
-        Lists, requests, brokers, and the states of the last and the next batch are always read. The other states are
-        read again after `STATES_SECONDS`, or if a broker has come or gone.
+        Requests, brokers, and partitions that are in flight or next are always read. What nobody moves is read again
+        after `READ_AGAIN_SECONDS`, or if a broker has come or gone.
         """
-        batches, now = plan.candidate.batches, time.monotonic()
-        if self._last and self._all_states is not None and now - self._all_states[0] < STATES_SECONDS:
-            fresh = {tp for b in batches if 0 <= b.number - self._last <= 1 for tp in _partitions(b)}
-            seen = self._all_states[1].partitions
-            known = {tp: one.state for tp, one in seen.items() if tp not in fresh}
-            view = self.cluster.read_view(plan.topics, known=known)
+        now = time.monotonic()
+        if self._near and self._read is not None and now - self._read[0] < READ_AGAIN_SECONDS:
+            earlier = self._read[1]
+            view = self.cluster.read_view_again(plan.topics, earlier, self._near)
             where = _position(plan, view, self.cluster)
-            if view.brokers == self._all_states[1].brokers and _partitions(where.in_flight or where.next) <= fresh:
-                self._all_states = self._all_states[0], view
+            if view.brokers == earlier.brokers and _partitions(where.in_flight, where.next) <= self._near:
+                self._read = self._read[0], view
+                self._near = self._near_to(plan, where)
                 return view, where
         view = self.cluster.read_view(plan.topics)
-        self._all_states = now, view
-        return view, _position(plan, view, self.cluster)
+        where = _position(plan, view, self.cluster)
+        self._read, self._near = (now, view), self._near_to(plan, where)
+        return view, where
+
+    def _near_to(self, plan: ApprovedPlan, where: Position) -> frozenset[TopicPartition]:
+        """What may be in flight or next at the following look."""
+        near = _partitions(where.in_flight, where.next)
+        if where.beside is not None:
+            return frozenset((*near, *(move.topic_partition for move in where.beside.ready)))
+        last = max((batch.number for batch in (where.in_flight, where.next) if batch is not None), default=0)
+        following = (batch for batch in plan.candidate.batches if batch.number == last + 1)
+        return frozenset(near | _partitions(*following))
 
     def _elect(self, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
         """Elects preferred leaders of what this run has moved, before it moves anything else.
@@ -235,6 +246,7 @@ class Visit:
         done = [move for move in moves if not led_by_first(view, move)]
         if done:
             self._elect_these(plan, where, done)
+            self._near |= {move.topic_partition for move in done}  # they have other leaders by now
 
     def _elect_these(self, plan: ApprovedPlan, where: Position, moves: Sequence[Move]) -> tuple[TopicPartition, ...]:
         owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
@@ -275,7 +287,9 @@ class Visit:
         closed = plan.window.closed_for(longest_seconds(plan, at_once), now)
         if closed is not None:
             raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
-        plan = check_before_write(self.deployment, cluster, self.connection, plan, view, where, requesting=batch)
+        plan = check_before_write(
+            self.deployment, cluster, self.connection, plan, view, where, requesting=batch, reports=self._reports
+        )
         where = _position(plan, view, cluster)
         batch_notes.note_done(plan, where.done)
         if where.next is None:
@@ -310,7 +324,6 @@ class Visit:
         if len(refused) == len(batch.moves) and where.in_flight is None:  # else what Kafka has taken is followed first
             _raise_refused(plan, batch, view)
         if view.traits.has_request_znode:
-            self._last = batch.number
             return Follow(plan, batch)
         if where.in_flight is not None:
             number = min(where.in_flight.number, batch.number)
@@ -323,8 +336,8 @@ def _position(plan: ApprovedPlan, view: ClusterView, cluster: OpenCluster) -> Po
     return position(plan.candidate.batches, view, asked, gone_through(plan.folder), limits=plan.limits)
 
 
-def _partitions(batch: Batch | None) -> set[TopicPartition]:
-    return {move.topic_partition for move in batch.moves} if batch is not None else set()
+def _partitions(*batches: Batch | None) -> set[TopicPartition]:
+    return {move.topic_partition for batch in batches if batch is not None for move in batch.moves}
 
 
 def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSeen) -> None:

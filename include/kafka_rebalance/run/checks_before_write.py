@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.kafka.reassignment_json import rollback_file
 from kafka_rebalance.kafka.who_may_receive import Shut, who_is_shut
-from kafka_rebalance.model.candidate import Batch, brokers_touched
-from kafka_rebalance.model.cluster_view import ClusterView, ConfigsByBroker
-from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
+from kafka_rebalance.model.candidate import Batch, Move, brokers_touched
+from kafka_rebalance.model.cluster_view import BrokerRegistration, ClusterView, ConfigsByBroker
+from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, KafkaConnection
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
@@ -66,13 +67,74 @@ from kafka_rebalance.run.snapshot_reader import DiskThen
 log = logging.getLogger(__name__)
 
 
+# What nobody moves is read again after so long. It is the time in which a leader removes a lagging replica from the ISR
+# (replica.lag.time.max.ms, 30 s), so that no state of a partition is known earlier either.
+READ_AGAIN_SECONDS = 30.0
+
+
 @dataclass(frozen=True, slots=True)
 class _Brokers:
-    """What the brokers report: configs and versions of all, disks of those that send or receive copies."""
+    """What the brokers report: configs and versions of all, disks of those that send or receive copies, and which
+    topics there are.
+    """
 
     disks: log_dirs.BrokerDisks
     configs: ConfigsByBroker
     spoken: ApiVersions
+    topics: frozenset[str]
+
+
+class BrokerReports:
+    """What brokers have reported, for a worker that checks batch after batch.
+
+    A report holds for `READ_AGAIN_SECONDS` as long as the same brokers are registered. Of it, log dirs and the replicas
+    that the run moves are read each time: their bytes decide whether the next batch fits.
+    """
+
+    def __init__(self) -> None:
+        self._read_at = 0.0
+        self._brokers: Mapping[int, BrokerRegistration] = {}
+        self._report: _Brokers | None = None
+        self._moved: set[TopicPartition] = set()  # by the run since then
+
+    def read(
+        self,
+        cluster: OpenCluster,
+        kafka: KafkaConnection,
+        view: ClusterView,
+        moves: Sequence[Move],
+        now: Collection[TopicPartition],
+    ) -> _Brokers:
+        """`moves`: of the whole plan. `now`: what of it is in flight or comes next. Raises ReadError.
+
+        The controller is read before and after these requests: epochs that grow in between are an election storm.
+        Raises ClusterNotReadyError.
+        """
+        everyone = sorted(view.brokers)
+        copying = sorted(brokers_touched([move for move in moves if move.added]) & view.brokers.keys())
+        self._moved.update(now)
+
+        def ask() -> None:
+            known = self._report
+            if (
+                known is None
+                or view.brokers != self._brokers
+                or set(copying) != known.disks.log_dirs.keys()
+                or not 0 <= time.monotonic() - self._read_at < READ_AGAIN_SECONDS
+            ):
+                self._read_at, self._brokers = time.monotonic(), view.brokers
+                self._moved = set(now)
+                configs = broker_configs.read_effective_configs(kafka, everyone)
+                disks = log_dirs.read_log_dirs(kafka, copying)
+                spoken = wire.read_api_versions(kafka, everyone)
+                self._report = _Brokers(disks, configs, spoken, cluster.read_topic_names())
+            else:
+                disks = log_dirs.read_log_dirs_again(kafka, known.disks, self._moved)
+                self._report = dataclasses.replace(known, disks=disks)
+
+        cluster.check_controller_stable(ask)
+        assert self._report is not None
+        return self._report
 
 
 def pause_now(plan: ApprovedPlan, view: ClusterView, where: Position) -> Pause:
@@ -98,12 +160,13 @@ def check_before_write(
     where: Position,
     *,
     requesting: Batch | None = None,
+    reports: BrokerReports | None = None,
 ) -> ApprovedPlan:
     """The plan that may be executed now: the approved one, without the moves that the policy lets the run leave out.
 
     Raises if the cluster is frozen or not ready, or if the policy or partitions have changed since the approval. Before
     the first write it also raises if the approval has expired or there is much more to copy. `requesting`: what comes
-    next; None: the throttle comes first.
+    next; None: the throttle comes first. `reports`: of the worker's earlier checks of this plan.
     """
     deployment.check_not_frozen(plan.connection_id)
     policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision.policy_digest)
@@ -126,7 +189,8 @@ def check_before_write(
     pause = pause_now(plan, view, where)
     if pause:  # `reassign` has waited; another task that somebody has cleared must not take it for a conflict
         raise ClusterNotReadyError(f"The next batch waits, so it is not requested. {' '.join(pause.reasons)}")
-    brokers = _read_brokers(cluster, connection, plan, view)
+    near = own if requesting is None else own | {move.topic_partition for move in requesting.moves}
+    brokers = (reports or BrokerReports()).read(cluster, connection.kafka, view, plan.candidate.moves, near)
     drifted = drifts(
         plan.candidate.moves,
         view,
@@ -214,23 +278,6 @@ def check_clock_for_window(cluster: OpenCluster, window: Window) -> None:
         check_clock(clock.utc_now(), cluster.lock.read_time_of_fence())
 
 
-def _read_brokers(
-    cluster: OpenCluster, connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView
-) -> _Brokers:
-    """The controller is read before and after these requests: epochs that grow in between are an election storm."""
-    read: list[_Brokers] = []
-
-    def ask() -> None:
-        kafka, everyone = connection.kafka, sorted(view.brokers)
-        copying = brokers_touched([move for move in plan.candidate.moves if move.added])
-        configs = broker_configs.read_effective_configs(kafka, everyone)
-        disks = log_dirs.read_log_dirs(kafka, sorted(copying & set(everyone)))
-        read.append(_Brokers(disks, configs, wire.read_api_versions(kafka, everyone)))
-
-    cluster.check_controller_stable(ask)
-    return read[0]
-
-
 def _named(plan: ApprovedPlan) -> set[int]:
     """Brokers of new lists: Kafka refuses a list with a cordoned broker even where it only changes the order."""
     return {broker for move in plan.candidate.moves if not move.is_election for broker in move.after}
@@ -247,11 +294,10 @@ def _hazards(
     """What makes a write dangerous for the batch that comes next; before the first write, for all batches."""
     batches = _batches(plan, requesting)
     moves = [move for batch in batches for move in batch.moves if not move.is_election]
-    topics = cluster.read_topic_names()
     yield from mixed_versions(brokers.configs, brokers.spoken)
     if not policy.beside_cruise_control:
-        yield from cruise_control(topics, brokers.configs)
-    yield from moving_by_api(cluster.read_moving(topics - plan.topics), cluster.read_movers)
+        yield from cruise_control(brokers.topics, brokers.configs)
+    yield from moving_by_api(cluster.read_moving(plan.topics), cluster.read_movers)
     if requesting is None:
         yield from _rollback_missing(plan)
     own = cluster.read_topic_configs({move.topic_partition.topic for move in moves})

@@ -63,8 +63,8 @@ class ModelCluster:
 
     def __init__(self, world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         self.world = world
-        for opens in ("kafka_rebalance.cluster.open_cluster", "kafka_rebalance.admin.log_dirs"):
-            monkeypatch.setattr(f"{opens}.open_wire", self._open_wire)
+        for opens in ("cluster.open_cluster.open_wire", "admin.log_dirs.kept_or_open_wire"):
+            monkeypatch.setattr(f"kafka_rebalance.{opens}", self._open_wire)
         monkeypatch.setattr("kafka_rebalance.admin.cluster_lock.TransactionLog", self._open_log)
         clock = SimpleNamespace(time=lambda: self.now().timestamp(), monotonic=lambda: world.seconds, sleep=world.sleep)
         for module in TIMED:

@@ -79,6 +79,8 @@ class SimulatedCluster:
         self.elections: list[list[TopicPartition]] = []  # what each election znode asked for
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.Client", lambda **_: SimulatedClient(self.fake))
         monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_log_dirs", self._log_dirs)
+        again = "kafka_rebalance.admin.log_dirs.read_log_dirs_again"
+        monkeypatch.setattr(again, lambda kafka, known, partitions: self._log_dirs(kafka, known.log_dirs))
         states = "kafka_rebalance.admin.log_dirs.read_dir_states"
         monkeypatch.setattr(states, lambda kafka, brokers: self._log_dirs(kafka, brokers).log_dirs)
         monkeypatch.setattr("kafka_rebalance.admin.log_dirs.read_replica_sizes", self._sizes)

@@ -72,7 +72,7 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     def opened(kafka: Any) -> Any:
         yield Wire(kafka, SimpleNamespace(_manager=Manager()))  # type: ignore[arg-type]
 
-    monkeypatch.setattr(log_dirs, "open_wire", opened)
+    monkeypatch.setattr(log_dirs, "kept_or_open_wire", opened)
     return by_broker
 
 

@@ -6,7 +6,7 @@ import math
 import socketserver
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -97,13 +97,47 @@ def test_where_any_broker_may_answer_another_one_is_asked_after_the_first_was_si
         wire_of(Manager(RequestTimedOutError())).read("request", repeat_seconds=0)
 
 
-def test_a_broker_that_the_client_does_not_know_yet_is_looked_for_before_the_next_read() -> None:
+def test_a_broker_that_the_client_does_not_know_yet_is_looked_for_and_asked_once_more() -> None:
     manager = Manager(UnknownBrokerIdError(3), "answer")
-    wire = wire_of(manager)
-    with pytest.raises(ReadError):
-        wire.read("request", 3, repeat_seconds=0)
-    assert manager.refreshed == 1
-    assert wire.read("request", 3, repeat_seconds=0) == "answer"
+    assert wire_of(manager).read("request", 3, repeat_seconds=0) == "answer"
+    assert (len(manager.sent), manager.refreshed) == (2, 1)
+
+
+def test_one_client_is_kept_for_a_connection_and_closed_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[KafkaConnection] = []
+    closed: list[KafkaConnection] = []
+
+    @contextmanager
+    def opening(kafka: KafkaConnection, *_: object) -> Iterator[Any]:
+        opened.append(kafka)
+        yield SimpleNamespace(_manager=None)
+        closed.append(kafka)
+
+    monkeypatch.setattr(wire, "open_kafka_python", opening)
+    ours, other = KafkaConnection("b1:9092"), KafkaConnection("b2:9092")
+    with wire.keep_wire(ours):
+        assert opened == []
+        with wire.kept_or_open_wire(ours) as first, wire.kept_or_open_wire(other) as third:
+            assert third is not first
+        with wire.kept_or_open_wire(ours) as second:
+            assert second is first
+        assert (opened, closed) == ([ours, other], [other])
+    assert closed == [other, ours]
+    with wire.kept_or_open_wire(ours) as later:
+        assert later is not first
+
+
+def test_a_kept_client_that_cannot_read_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def opening(*_: object) -> Any:
+        return nullcontext(SimpleNamespace(_manager=None))
+
+    monkeypatch.setattr(wire, "open_kafka_python", opening)
+    ours = KafkaConnection("b1:9092")
+    with wire.keep_wire(ours):
+        with pytest.raises(ReadError), wire.kept_or_open_wire(ours) as first:
+            raise ReadError("nobody answers")
+        with wire.kept_or_open_wire(ours) as second:
+            assert second is not first
 
 
 def test_a_broker_that_never_answers_is_named() -> None:

@@ -131,7 +131,7 @@ def test_a_visit_reads_again_what_has_moved_and_what_comes_next(
 def test_who_is_in_sync_elsewhere_is_not_remembered_for_long(
     run: SimulatedRun, cluster: SimulatedCluster, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_batch, "STATES_SECONDS", 0)
+    monkeypatch.setattr(request_batch, "READ_AGAIN_SECONDS", 0)
     path = STATE.format(*moved(run, 1))
 
     def falls_out() -> None:
