@@ -124,10 +124,11 @@ def read_batch_view(wire: Wire, partitions: Collection[TopicPartition]) -> Batch
 
 def _read(wire: Wire, topics: Collection[str] | None, only: Collection[TopicPartition] | None) -> _Read:
     quorum = find_quorum(wire)  # first: it refuses a cluster with ZooKeeper
-    cluster_id, brokers, controller = _read_brokers(wire)
     # Before the partitions: if a move is no longer listed, a broker that is up to date afterwards shows its end.
-    moves = read_moves(wire, controller)
-    time.sleep(_LINGER_SECONDS)
+    moves = read_moves(wire, None if wire.fresh is None else wire.fresh.broker)
+    listed_at = time.monotonic()
+    cluster_id, brokers = _read_brokers(wire)
+    time.sleep(max(0.0, listed_at + _LINGER_SECONDS - time.monotonic()))
     ranges = {} if topics is None or only is None else _ranges_worth_it(wire, only)
     whole = topics if topics is None else set(topics) - ranges.keys()
     partitions, internal = _read_topics(wire, whole)
@@ -192,8 +193,8 @@ def read_internal_topics(kafka: KafkaConnection) -> frozenset[str]:
     return frozenset(topic.name for topic in answer.topics if topic.is_internal)
 
 
-def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
-    """(cluster id, live brokers, the one that takes requests to the controller)
+def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration]]:
+    """(cluster id, live brokers)
 
     A fenced broker has no session, as one without a znode has none.
     """
@@ -204,7 +205,7 @@ def _read_brokers(wire: Wire) -> tuple[str, dict[int, BrokerRegistration], int]:
         broker.broker_id: BrokerRegistration(broker.broker_id, (Endpoint(broker.host, broker.port),), broker.rack)
         for broker in sorted(live, key=lambda one: one.broker_id)
     }
-    return answer.cluster_id, registered, answer.controller_id
+    return answer.cluster_id, registered
 
 
 def read_moves(wire: Wire, broker: int | None = None) -> dict[TopicPartition, Any]:

@@ -27,6 +27,7 @@ from kafka_rebalance.errors import (
     ApprovalError,
     LockLostError,
     ReadError,
+    RebalanceError,
     StaleProposalError,
     WriteDeniedError,
     WriteError,
@@ -202,9 +203,15 @@ class AdminApiCluster:
         refused: dict[TopicPartition, str] = {}
         for start in range(0, len(batch.moves), reassignments.MOST_AT_ONCE):
             some_moves = batch.moves[start : start + reassignments.MOST_AT_ONCE]
-            fence, said = self._request(holder, batch.number, some_moves, registered, fence)
+            try:
+                fence, said = self._request(holder, batch.number, some_moves, registered, fence)
+            except RebalanceError:
+                if start:
+                    self._take_back_made_again(list(targets)[:start], view)
+                raise
             refused |= said
-            self._take_back_made_again([move.topic_partition for move in some_moves], view)
+        # Once for the batch: a broker tells a topic's id when it has taken up what was requested, half a second later.
+        self._take_back_made_again(list(targets), view)
         if refused:
             named = ", ".join(f"{tp} ({why})" for tp, why in sorted(refused.items())[:10])
             log.error("Kafka refused %d of %d partitions: %s", len(refused), len(targets), named)

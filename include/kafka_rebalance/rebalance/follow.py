@@ -17,6 +17,7 @@ from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, ReadError
 from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves.eta import predicted_seconds
 from kafka_rebalance.moves.move_progress import PartitionProgress, Phase, progress_line
 from kafka_rebalance.rebalance.batch_file import Followed, read_followed, read_kafka_elects
@@ -60,6 +61,7 @@ class BatchFollower(Watcher):
         self._is_measured = False  # or brokers that were asked once did not tell
         self._throttle = ThrottleWatch(folder)
         self._requested = False
+        self._flying = frozenset[TopicPartition]()  # of the batch, at the last look
         self._unreadable_since: float | None = None
         self._unreadable_for: float | None = None
         self._log = OnceSaid()
@@ -88,7 +90,7 @@ class BatchFollower(Watcher):
         """Asks brokers for sizes only while a copy is under way, and once when all are in place."""
         view = self._cluster().read_batch_view([move.topic_partition for move in self.batch.moves])
         self._unreadable_since = self._unreadable_for = None
-        self._requested = view.is_requested
+        self._requested, self._flying = view.is_requested, view.moving
         earlier = read_progress(self.folder) if self._state.told is None else None
         begun = self._state.begun(earlier, self.batch.number)
         each = progress_of_each(self._followed, view, {}, begun, self._control)
@@ -191,10 +193,16 @@ class BatchFollower(Watcher):
         while (left := over - time.monotonic()) > 0:
             time.sleep(min(left, SETTLING_SECONDS))
             try:
-                if self._requested and not self._cluster().has_request():
+                if self._requested and self._has_news():
                     return
             except ReadError:
                 return  # the next look says so
+
+    def _has_news(self) -> bool:
+        """Whether a look may find that the batch has ended, or that more may be requested beside it."""
+        if self._followed.beside is None:
+            return not self._cluster().has_request()
+        return 2 * len(self._flying.intersection(self._cluster().read_moving(()))) <= len(self._flying)
 
 
 class OnceSaid:

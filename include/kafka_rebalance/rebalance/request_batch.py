@@ -287,11 +287,13 @@ class Visit:
         closed = plan.window.closed_for(longest_seconds(plan, at_once), now)
         if closed is not None:
             raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
+        approved = plan
         plan = check_before_write(
             self.deployment, cluster, self.connection, plan, view, where, requesting=batch, reports=self._reports
         )
-        where = _position(plan, view, cluster)
-        batch_notes.note_done(plan, where.done)
+        if plan is not approved:  # some was left out
+            where = _position(plan, view, cluster)
+            batch_notes.note_done(plan, where.done)
         if where.next is None:
             return None  # all other moves were left out
         if not set(where.next.moves) <= set(batch.moves):  # some was left out, and what takes its place is not checked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
 
 from kafka_rebalance.documents.throttle_lease import RateChange, ThrottleLease, list_entries
@@ -105,9 +105,18 @@ def each_value(configs: Mapping[str, Mapping[str, Value]]) -> Iterator[tuple[str
 def each_entry(wanted: Configs) -> Iterator[ListEntry]:
     """The entries of all lists that a lease wants; these are never `*`."""
     for entity, key, value in each_value(wanted):
-        for text in list_entries(value, key) if key in LIST_KEYS else ():
-            partition, broker = split_entry(text)
-            yield ListEntry(entity, key, text, TopicPartition(entity.partition("/")[2], partition), broker)
+        if key in LIST_KEYS:
+            yield from _entries(entity, key, value)
+
+
+@lru_cache(maxsize=1024)  # a run reads the lists of its lease several times for each batch
+def _entries(entity: str, key: str, value: str) -> tuple[ListEntry, ...]:
+    topic = entity.partition("/")[2]
+    return tuple(
+        ListEntry(entity, key, text, TopicPartition(topic, partition), broker)
+        for text in list_entries(value, key)
+        for partition, broker in (split_entry(text),)
+    )
 
 
 # Whether the throttle of a lease is set now, and what to write so that it is.

@@ -16,7 +16,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from kafka_rebalance.admin import cluster_view, quorum
 from kafka_rebalance.admin.clients import open_kafka_python
-from kafka_rebalance.admin.cluster_view import read_view
+from kafka_rebalance.admin.cluster_view import read_batch_view, read_topic_ids, read_view, read_view_again
 from kafka_rebalance.admin.configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.offsets import read_local_starts
 from kafka_rebalance.admin.quorum import Quorum
@@ -124,6 +124,23 @@ def test_a_view_has_live_brokers_the_quorum_and_every_list_in_order(kraft: Local
     assert found.controller.broker in found.voters
     assert [one.replicas for _, one in sorted(found.partitions.items())] == [(3, 1), (2, 3), (1, 2)]
     assert not found.moving
+
+
+def test_a_part_of_a_topic_is_told_as_in_a_view_of_all_of_it(
+    kraft: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_view, "_RANGE_COST", 0)
+    some = [TopicPartition("orders", 1), TopicPartition("payments", 0), TopicPartition("gone", 0)]
+    with open_wire(KafkaConnection(kraft.bootstrap_servers)) as wire:
+        whole = read_view(wire)
+        assert cluster_view._ranges_worth_it(wire, some) == {"orders": [range(1, 2)]}
+        expected = {tp: whole.partitions[tp] for tp in some[:2]}
+        assert read_batch_view(wire, some).partitions == expected
+        assert read_topic_ids(wire, some) == {tp.topic: one.topic_id for tp, one in expected.items()}
+        earlier = replace(whole, partitions={**whole.partitions, some[0]: replace(expected[some[0]], replicas=())})
+        unread = read_view_again(wire, {"orders", "payments"}, earlier, some[1:])
+        assert unread.partitions == earlier.partitions, "of orders nothing was to be read"
+        assert read_view_again(wire, {"orders", "payments"}, earlier, some).partitions == whole.partitions
 
 
 def test_each_leader_tells_where_its_log_on_disk_begins(kraft: LocalCluster) -> None:

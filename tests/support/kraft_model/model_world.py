@@ -52,6 +52,7 @@ TIMED = (
     "kafka_rebalance.admin.cluster_view",
     "kafka_rebalance.cluster.with_admin_api",
     "kafka_rebalance.cluster.announced_requests",
+    "kafka_rebalance.run.checks_before_write",
 )
 
 

@@ -101,6 +101,29 @@ def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answ
     }
 
 
+def test_of_known_disks_only_the_replicas_that_are_named_are_taken_from_the_new_answer(answers: Any) -> None:
+    stays, goes = ("orders", 0), ("orders", 1)
+    answers[1] = [
+        log_dir("/a", topics=[topic("orders", (0, 100, False), (1, 50, False))], total_bytes=1000, usable_bytes=600)
+    ]
+    answers[2] = [log_dir("/a", topics=[topic("orders", (0, 100, False))])]
+    known = log_dirs.read_log_dirs(KAFKA, [1, 2])
+    answers[1] = [log_dir("/a", total_bytes=1000, usable_bytes=650)]
+    answers[2] = [log_dir("/a", topics=[topic("orders", (1, 60, False))])]
+    disks = log_dirs.read_log_dirs_again(KAFKA, known, [TopicPartition(*goes)])
+    assert disks.replicas == {stays: {1: 100, 2: 100}, goes: {2: 60}}
+    assert disks.paths == {stays: {1: "/a", 2: "/a"}, goes: {2: "/a"}}
+    assert disks.log_dirs == {1: (LogDir("/a", 1000, 650, replicas=1),), 2: (LogDir("/a", replicas=2),)}
+
+
+def test_known_disks_are_read_as_a_whole_when_a_log_dir_has_failed(answers: Any) -> None:
+    answers[1] = [log_dir("/a", topics=[topic("orders", (0, 100, False))]), log_dir("/b")]
+    known = log_dirs.read_log_dirs(KAFKA, [1])
+    answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("orders", (2, 5, False))])]
+    disks = log_dirs.read_log_dirs_again(KAFKA, known, [TopicPartition("orders", 2)])
+    assert disks.replicas == {("orders", 2): {1: 5}}, "what lies on the failed one is not known any more"
+
+
 def test_a_directory_that_takes_no_new_replica_is_told(answers: Any) -> None:
     answers[1] = [log_dir("/a", is_cordoned=True), log_dir("/b", is_cordoned=False), log_dir("/c")]
     assert [one.cordoned for one in log_dirs.read_log_dirs(KAFKA, [1]).log_dirs[1]] == [True, False, False]
