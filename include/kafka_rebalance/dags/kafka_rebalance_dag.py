@@ -49,7 +49,8 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "balance: balance replicas, disks and leaders. leaders: only re-order lists; with `drain`, these brokers lead "
         "nothing in the end. elect: elect preferred leaders and change no list. drain: empty brokers. "
         "replace: replace one broker by another. replication_factor: give topics another factor. relieve: only brokers "
-        "above the band (or relieve_above) give. repair_racks: repair the rack rule only. give_back: elect again the "
+        "above the band (or relieve_above) give. repair_racks: repair the rack rule only. replace_log_dir: "
+        "replicas on log dirs that are offline go to other brokers, and nothing else moves. give_back: elect again the "
         "leaders that leaders with `drain` took away. `light` does no more than the job; `balanced` also balances.",
     ),
     "reason": reason(),

@@ -42,6 +42,7 @@ class ReasonKind(Enum):
     ELECTS = auto()  # `broker` in place of `other`
     GIVEN = auto()
     AS_KAFKA = auto()
+    LOG_DIR_FAILED = auto()  # that of `broker` with this replica
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ class MoveReason:
 _TEXTS = {
     ReasonKind.REPLACES: "broker {other} takes the place of broker {broker}",
     ReasonKind.EMPTIES: "empties broker {broker}",
+    ReasonKind.LOG_DIR_FAILED: "its log dir on broker {broker} is offline",
     ReasonKind.ENTERS_POOL: "broker {broker} is not in the pool of {topic}",
     ReasonKind.FACTOR: "replication factor {before} to {after}",
     ReasonKind.SPREADS_RACKS: "spreads the replicas over more racks",

@@ -46,7 +46,18 @@ COPIES_PER_BROKER, MOST_COPIES_PER_BROKER = 10, 20  # at once, if nobody gives a
 
 LEAST_PARTITIONS_PER_BATCH = 250  # of the limit if nobody gives one; earlier versions had it for clusters of any size
 
-JOBS = ("balance", "leaders", "elect", "drain", "replace", "replication_factor", "relieve", "repair_racks")
+JOBS = (
+    "balance",
+    "leaders",
+    "elect",
+    "drain",
+    "replace",
+    "replication_factor",
+    "relieve",
+    "repair_racks",
+    "replace_log_dir",
+)
+REPLACE_LOG_DIR = JOBS[-1]  # replicas on log dirs that are offline go to other brokers, and nothing else moves
 LEADERS_ALONE = ("leaders", "elect")  # of the jobs, those that copy nothing
 GIVE_BACK = "give_back"  # a job of the form alone: its run has job `leaders`, and as its plan the lists before a demote
 # The planner searches these candidates itself. It offers `optimal` if the cluster is small enough to be solved exactly.
@@ -232,6 +243,8 @@ def _contradictions(settings: Settings) -> list[str]:
         "job 'drain' needs the brokers to empty in 'drain'": job == "drain" and not settings.drain,
         "job 'replace' needs {old: new} in 'replace'": job == "replace" and not settings.replace,
         "job 'replication_factor' needs 'replication_factor'": job == "replication_factor" and factor is None,
+        f"job {REPLACE_LOG_DIR!r} takes only what lies on log dirs that are offline, so it cannot have 'drain' or "
+        "'replace'": job == REPLACE_LOG_DIR and settings.leaving,
         "'replication_factor' needs job 'replication_factor'": job != "replication_factor" and factor is not None,
         "'relieve_above' needs job 'relieve'": job != "relieve" and settings.relieve_above is not None,
         f"broker {listed(both)} is to be emptied and also to receive": both,

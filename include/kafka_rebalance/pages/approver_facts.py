@@ -31,7 +31,7 @@ from kafka_rebalance.documents.snapshot import (
 from kafka_rebalance.model.candidate import Metric, noun_of
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import LEADERS_ALONE
+from kafka_rebalance.model.settings import LEADERS_ALONE, REPLACE_LOG_DIR
 from kafka_rebalance.pages.candidate_report import (
     METRICS,
     TITLES,
@@ -483,6 +483,7 @@ _UNDONE = {  # by job: the words for one thing that remains undone, and for seve
     "drain": ("replica stays on brokers to be emptied", "replicas stay on brokers to be emptied"),
     "replace": ("replica stays on replaced brokers", "replicas stay on replaced brokers"),
     "replication_factor": ("partition keeps another factor", "partitions keep another factor"),
+    REPLACE_LOG_DIR: ("replica stays on a log dir that is offline", "replicas stay on log dirs that are offline"),
     "relieve": ("disk stays above relieve_above", "disks stay above relieve_above"),
 }
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, duration_in_words, share_in_words
-from kafka_rebalance.model.settings import GIVE_BACK
+from kafka_rebalance.model.settings import GIVE_BACK, REPLACE_LOG_DIR
 
 UNKNOWN = "unknown"
 _JOBS = {
@@ -19,6 +19,7 @@ _JOBS = {
     "replication_factor": "change the replication factor",
     "relieve": "relieve full brokers",
     "repair_racks": "repair racks",
+    REPLACE_LOG_DIR: "replace failed log dirs",
 }
 
 Named = Callable[[str], str]  # quotes a name from the cluster for a sentence

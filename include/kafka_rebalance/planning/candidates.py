@@ -404,7 +404,9 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
     same_places = replicas.shape == before.shape and settings.replication_factor is None
     origin = before if same_places else np.where(kept, replicas, -1)
     placement = placement_of(frame, replicas, origin, among(replicas, replaced) & ~kept, Budget())
-    stranded = drain_and_replace.empty_brokers(placement, problem.leaving, search_bands(frame, placement, 0.04))
+    stranded = drain_and_replace.empty_brokers(
+        placement, problem.leaving, problem.failed, search_bands(frame, placement, 0.04)
+    )
     placement.budget = spent(problem, placement.replicas)
     return placement, len(stranded) + short
 

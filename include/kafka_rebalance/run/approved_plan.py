@@ -19,7 +19,13 @@ from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import COPIES_PER_BROKER, LEADERS_ALONE, LEAST_PARTITIONS_PER_BATCH, Settings
+from kafka_rebalance.model.settings import (
+    COPIES_PER_BROKER,
+    LEADERS_ALONE,
+    LEAST_PARTITIONS_PER_BATCH,
+    REPLACE_LOG_DIR,
+    Settings,
+)
 from kafka_rebalance.moves.rolling_requests import Limits
 from kafka_rebalance.moves.windows import Window
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -74,6 +80,13 @@ class ApprovedPlan:
     def leaving(self) -> frozenset[int]:
         """Brokers that the plan empties. They may be down."""
         return self.settings.leaving
+
+    @property
+    def given_up(self) -> frozenset[int]:
+        """Brokers whose replicas may be out of sync, because the plan takes away those that cannot come back."""
+        if self.settings.job != REPLACE_LOG_DIR:
+            return self.leaving
+        return frozenset(broker for move in self.approved.moves for broker in move.removed)
 
     @property
     def to_be_empty(self) -> frozenset[int]:

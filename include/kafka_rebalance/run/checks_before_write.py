@@ -147,7 +147,7 @@ def pause_now(plan: ApprovedPlan, view: ClusterView, where: Position) -> Pause:
         view,
         min_in_sync=plan.tables.min_insync,
         registered_again=registered_again(view, plan.tables.baseline),
-        may_be_down=plan.leaving,
+        may_be_down=plan.given_up,
     )
 
 
@@ -302,7 +302,7 @@ def _hazards(
         yield from _rollback_missing(plan)
     own = cluster.read_topic_configs({move.topic_partition.topic for move in moves})
     min_insync = min_insync_now(moves, view, own, brokers.configs, plan.tables.min_insync)
-    yield from under_min_isr(moves, view, min_insync, plan.leaving)
+    yield from under_min_isr(moves, view, min_insync, plan.given_up)
     yield from cut_below_min_isr(moves, min_insync)
     yield from out_of_isr_now(moves, view)
     if view.traits.has_request_znode:

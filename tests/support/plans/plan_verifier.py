@@ -13,7 +13,7 @@ from typing import Any
 from kafka_rebalance.documents.candidate_notes import NoteKind
 from kafka_rebalance.model.candidate import Move, candidate_digest
 from kafka_rebalance.model.partition import replica_list_problem
-from kafka_rebalance.model.settings import LEADERS_ALONE, Settings, matches
+from kafka_rebalance.model.settings import LEADERS_ALONE, REPLACE_LOG_DIR, Settings, matches
 from kafka_rebalance.planning.batches import controller_bytes
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from support.plans.batch_runs import run_batches
@@ -31,6 +31,8 @@ def verify(plan: DescribedCandidate, snapshot_digest: str, brokers: Rows, partit
     assert len({move.topic_partition for move in candidate.moves}) == len(candidate.moves), "one move a partition"
     _verify_lists(candidate.moves, rows, brokers, settings, candidate.name)
     _verify_brokers(plan, rows, brokers, settings)
+    if settings.job == REPLACE_LOG_DIR and candidate.name not in NOT_SEARCHED:
+        _verify_lost(plan, rows, brokers, settings)
     _verify_limits(candidate.moves, settings)
     _verify_room(plan, rows, brokers, settings)
     _verify_batches(candidate.moves, settings)
@@ -214,6 +216,28 @@ def _verify_brokers(
         ids = sorted({row["broker"] for row in brokers} | {b for row in rows.values() for b in row["replicas"]})
         assert plan.loads_after[ids.index(row["broker"]), 0] == held[row["broker"]], number
         assert plan.loads_after[ids.index(row["broker"]), 3] == leads[row["broker"]], number
+
+
+def _verify_lost(
+    plan: DescribedCandidate, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings
+) -> None:
+    """What lies on offline log dirs goes, and nothing else; a broker with such a dir receives nothing."""
+    failed = {row["broker"] for row in brokers if row.get("offline_log_dirs")}
+    gone = {
+        key: {broker for broker, path in zip(row["replicas"], row["log_dirs"], strict=True) if path is None} & failed
+        for key, row in rows.items()
+    }
+    moved = {tuple(move.topic_partition): move for move in plan.candidate.moves}
+    for key, move in moved.items():
+        assert set(move.removed) == gone[key] - set(settings.brokers_out), f"{key} leaves a log dir that works"
+        assert not set(move.added) & failed, f"{key} goes to a broker with a failed log dir"
+    if plan.candidate.status == "ok":
+        for key, row in rows.items():
+            asked = settings.selects(row["topic"]) and not row.get("excluded")
+            stays = not asked or matches(row["topic"], settings.pinned_topics)
+            assert stays or key in moved or not gone[key] - set(settings.brokers_out), (
+                f"{key} stays on a failed log dir"
+            )
 
 
 def _verify_room(

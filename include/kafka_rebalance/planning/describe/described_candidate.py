@@ -75,6 +75,7 @@ from kafka_rebalance.planning.problem.arrays import (
     Problem,
     added,
     all_loads,
+    among,
     bytes_out,
     changed_lists,
     known_metrics,
@@ -470,6 +471,7 @@ def _bound_in_pool(problem: Problem, found: FoundLists, after: Floats) -> int:
     before = loads_now(problem)[:, DISK]
     kept = ((problem.replicas >= 0) & staying[np.maximum(problem.replicas, 0)]).sum(axis=1)
     kept += strays(problem, found.replicas).sum(axis=1)  # a stray that stays is not copied
+    kept -= (among(problem.replicas, problem.failed) & ~among(problem.replicas, found.replicas)).sum(axis=1)
     lacking = np.where(problem.relocatable, np.maximum(0, found.wanted - kept), 0)
     needed = float((lacking * problem.size_bytes).sum())
     if not goal.balances:

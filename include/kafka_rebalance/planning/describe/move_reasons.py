@@ -22,6 +22,7 @@ from kafka_rebalance.planning.problem.arrays import (
     MovedLists,
     Problem,
     added,
+    among,
     known_metrics,
     leader_weights,
     loads_now,
@@ -115,6 +116,9 @@ class Reasons:
                 found[move].append(MoveReason(ReasonKind.REPLACES, broker, by))
             else:
                 found[move].append(MoveReason(ReasonKind.EMPTIES, broker))
+        moves, positions = np.nonzero(gone & among(lists.before, problem.failed[rows]))
+        for move, index in zip(moves.tolist(), lists.before[moves, positions].tolist(), strict=True):
+            found[move].append(MoveReason(ReasonKind.LOG_DIR_FAILED, self._ids[index]))
         topics = problem.topic[rows]
         outside = problem.pools.of_broker[lists.before] != problem.pools.of_topic[topics][:, None]
         moves, positions = np.nonzero(gone & outside & ~problem.leaving[lists.before])

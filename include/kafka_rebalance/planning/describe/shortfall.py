@@ -24,6 +24,7 @@ from kafka_rebalance.planning.problem.arrays import (
     Floats,
     Ints,
     Problem,
+    among,
     known_metrics,
     lagging,
     leader_weights,
@@ -264,10 +265,11 @@ def may_be_repaired(problem: Problem, broken: Bools) -> Bools:
 
 
 def left_behind(problem: Problem, replicas: Ints) -> int:
-    """Replicas that stay on brokers to be emptied."""
+    """Replicas that stay on brokers to be emptied, or on log dirs that are offline."""
     if problem.settings.job in LEADERS_ALONE:
         return 0
-    return int(np.isin(replicas, np.flatnonzero(problem.leaving)).sum())
+    stay = np.isin(replicas, np.flatnonzero(problem.leaving)) | among(replicas, problem.failed)
+    return int(stay.sum())
 
 
 def leaders_that_stay(problem: Problem, leaders: Ints) -> int:

@@ -148,8 +148,12 @@ class Problem:
     disk_used: Floats  # bytes in use by anything; NaN where unknown
     log_dirs: LogDirs
     dir_contents: DirContents
+    # [partition row, n] of job `replace_log_dir`: brokers whose log dir with this replica is offline, -1 past the end
+    failed: Ints
     networks: Floats  # [broker, (in, out)] bytes a second; NaN where unknown
-    only_receivers: Bools  # [broker] `brokers_in`; all without that setting
+    only_receivers: (
+        Bools  # [broker] `brokers_in`, and of job `replace_log_dir` those whose log dirs are online; else all
+    )
     shut: Mapping[int, Shut]  # {broker index: why Kafka gives it no new replica}
     pools: Pools  # `broker_pools`
     earlier: EarlierPlans
@@ -191,7 +195,7 @@ class Problem:
     @property
     def some_only_give(self) -> bool:
         """Whether some brokers that stay may give replicas and receive none."""
-        return bool(self.settings.brokers_in) or bool(self.shut)
+        return bool(self.settings.brokers_in) or bool(self.shut) or bool(self.failed.size)
 
 
 def naming(lists: Ints, brokers: Bools) -> Bools:

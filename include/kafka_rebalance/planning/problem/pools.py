@@ -86,6 +86,7 @@ def _part(problem: Problem, pools: Pools, number: int, rows: Ints) -> Problem:
         in_sync=problem.in_sync[rows],
         min_insync=problem.min_insync[rows],
         dir_contents=replace(problem.dir_contents, holding=problem.dir_contents.holding[rows]),
+        failed=problem.failed[rows],
         disk_used=_used_with_others(problem, rows),
         pools=replace(whole, foreign=pools.of_broker != number, foreign_replicas=others),
         earlier=problem.earlier.of(rows),

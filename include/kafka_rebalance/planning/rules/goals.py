@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_rebalance.model.settings import GIVEN, LEADERS_ALONE, LEADERS_ONLY, LIGHT, SEARCHED, Settings
+from kafka_rebalance.model.settings import (
+    GIVEN,
+    LEADERS_ALONE,
+    LEADERS_ONLY,
+    LIGHT,
+    REPLACE_LOG_DIR,
+    SEARCHED,
+    Settings,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +31,14 @@ class Goal:
 
 
 def candidate_names(settings: Settings) -> tuple[str, ...]:
-    """The candidates to compute. Jobs `leaders` and `elect` have only one searched candidate."""
+    """The candidates to compute. Jobs `leaders`, `elect` and `replace_log_dir` have only one searched candidate."""
     asked = settings.candidates
     if settings.job == "elect":
         return (LEADERS_ONLY,)
     if settings.job == "leaders" and LEADERS_ONLY in asked:
         asked = tuple(name for name in asked if name == LEADERS_ONLY or name not in SEARCHED)
+    if settings.job == REPLACE_LOG_DIR and LIGHT in asked:
+        asked = tuple(name for name in asked if name == LIGHT or name not in SEARCHED)
     return asked if settings.plan is None else (*asked, GIVEN)
 
 
@@ -45,7 +55,7 @@ def goal_of(settings: Settings, name: str) -> Goal:
     return Goal(
         tolerance=wider if light else settings.tolerance,
         moves_replicas=moves,
-        repairs_racks=moves and job != "relieve" and (not light or job not in ("drain", "replace")),
+        repairs_racks=moves and job != "relieve" and (not light or job not in ("drain", "replace", REPLACE_LOG_DIR)),
         balances=balances,
         all_leaders=all_leaders,
         one_sided=job == "relieve",

@@ -26,6 +26,7 @@ from kafka_rebalance.planning.problem.arrays import (
     Floats,
     Ints,
     Problem,
+    among,
     left_aligned,
     replica_loads,
     replica_weights,
@@ -174,6 +175,8 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
     held = np.maximum(replicas, 0)
     copied = problem.size_bytes / frame.scale[DISK] if frame.scale[DISK] > 0 else np.zeros(len(replicas))
     free = problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
+    if problem.failed.size:
+        free &= among(replicas, problem.failed)
     return Placement(
         replicas,
         origin,
@@ -228,14 +231,17 @@ _ROOMY = 1e300  # room on a disk of unknown size: more than on any other, but fi
 _ASIDE = 100  # replicas of one broker to try to push aside, the smallest that suffice
 
 
-def empty_brokers(placement: Placement, leaving: Bools, bands: Bands) -> Ints:
+def empty_brokers(placement: Placement, leaving: Bools, failed: Ints, bands: Bands) -> Ints:
     """Moves every movable replica off the brokers that leave. Returns the slots that found no legal place.
+
+    `failed` is of the problem: so do the replicas on log dirs that are offline.
 
     If disks are so full that some slots find none, it places all again, those first, each on the disk that it fills
     most (Joslin and Clements, "Squeaky wheel" optimization, 1999). A slot that is still left may push one other replica
     aside. Slots without a place even then prove nothing.
     """
-    held = (placement.replicas >= 0) & leaving[np.maximum(placement.replicas, 0)] & placement.free
+    held = (placement.replicas >= 0) & leaving[np.maximum(placement.replicas, 0)]
+    held = (held | among(placement.replicas, failed)) & placement.free
     slots = np.flatnonzero(held.ravel())
     slots = slots[np.argsort(-placement.sizes[slots // placement.width], kind="stable")]
     homes = placement.replicas.ravel()[slots]

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_rebalance.documents.storage import Folder, write_whole
-from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.errors import ArtifactError, PlanningError
 from kafka_rebalance.kafka.topics import BY_NAME
 from kafka_rebalance.kafka.who_may_receive import Shut, open_log_dirs, why_shut
 from kafka_rebalance.model.digests import digest_of_bytes
+from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.settings import LEADERS_ALONE, SEARCHED, Settings, matches
+from kafka_rebalance.model.settings import LEADERS_ALONE, REPLACE_LOG_DIR, SEARCHED, Settings, matches
 from kafka_rebalance.planning.problem.arrays import (
     Bools,
     DirContents,
@@ -41,7 +42,10 @@ _LARGEST_TOTAL = 2.0**60  # an exbibyte
 
 
 def read_problem(folder: Folder, settings: Settings) -> Problem:
-    """The snapshot as arrays. Raises ArtifactError, which names the file and the wrong column."""
+    """The snapshot as arrays. Raises ArtifactError, which names the file and the wrong column.
+
+    Raises PlanningError if job `replace_log_dir` cannot know which replicas lie on log dirs that are offline.
+    """
     files = [read_parquet(folder, BROKERS), read_parquet(folder, PARTITIONS)]
     brokers, partitions = (
         Columns(parquet_table(content, f"{folder / name}"), f"{folder}/{name}")
@@ -89,6 +93,14 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
     cordoned = np.isin(np.arange(len(named)), [broker for broker, why in shut.items() if why is Shut.CORDONED])
     if settings.job not in LEADERS_ALONE:
         cordoned &= ~leaving  # lists without a broker that leaves are taken
+    movable = matched(settings.selects) & ~excluded
+    offline = np.isin(
+        np.arange(len(named)), [broker for broker, all_dirs in dirs if not all(one.online for one in all_dirs)]
+    )
+    failed = np.empty((len(lists), 0), dtype=np.int64)
+    if settings.job == REPLACE_LOG_DIR:
+        untold = set(np.arange(len(named))[registered].tolist()) - {broker for broker, all_dirs in dirs if all_dirs}
+        failed = _on_offline_dirs(partitions, order, replicas, offline, movable, named[sorted(untold)])
     # Kafka refuses every new list with a cordoned broker, also for a replica that lies there (seen on 4.4.0).
     stuck = naming(replicas, cordoned)
     return Problem(
@@ -109,7 +121,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
             growth_bytes_per_day=np.zeros(len(own_bytes)),
             knows_growth=False,
         ),
-        movable=matched(settings.selects) & ~excluded & ~stuck,
+        movable=movable & ~stuck,
         pinned=matched(partial(matches, globs=settings.pinned_topics)),
         rack_pinned=matched(partial(matches, globs=settings.rack_pinned_topics)),
         in_sync=_in_sync(lists, in_isr),
@@ -124,8 +136,9 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         disk_used=stated("disk_used_bytes"),
         log_dirs=_log_dirs(dirs, len(named), settings.disk_headroom),
         dir_contents=_dir_contents(dirs, partitions, order, replicas, size[order]),
+        failed=failed,
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
-        only_receivers=_only_receivers(settings, named, replicas),
+        only_receivers=_only_receivers(settings, named, replicas) & ~(offline & bool(failed.size)),
         shut=shut,
         pools=pools_of(settings.broker_pools, topics, named),
         earlier=EarlierPlans(
@@ -265,6 +278,35 @@ def _dir_contents(
         holding,
         np.array([bool(open_log_dirs([one])) for _, one in dirs], dtype=bool),
     )
+
+
+def _on_offline_dirs(
+    partitions: Columns, order: Ints, replicas: Ints, offline: Bools, movable: Bools, untold: Ints
+) -> Ints:
+    """[partition row, position] The broker of a replica that lies on a log dir that is offline, else -1.
+
+    A broker lists no replica of such a dir (ReplicaManager.describeLogDirs). So it is one that the broker holds, and
+    lists in none of its other dirs. `offline` is [broker], whether one of its log dirs is offline.
+
+    Raises PlanningError if brokers do not tell their log dirs (their ids are in `untold`), if those of a partition are
+    unknown, or if no log dir is offline.
+    """
+    _, lying = partitions.optional_text_lists("log_dirs")
+    lying = widened(lying[order], replicas.shape[1])[:, : replicas.shape[1]]
+    here = (replicas >= 0) & offline[np.maximum(replicas, 0)] & (lying < 0)
+    unknown = int((here.any(axis=1) & (lying < 0).all(axis=1) & movable).sum())
+    if len(untold) or unknown:
+        who = f"broker {listed(untold.tolist())}" if len(untold) else f"the replicas of {unknown} partitions"
+        raise PlanningError(
+            f"Job {REPLACE_LOG_DIR}: the log dirs of {who} are unknown, so nobody knows what lies on those that are "
+            "offline. Nothing was planned. Grant the Kafka user Describe on the cluster, or see the brokers' logs."
+        )
+    if not offline.any():
+        raise PlanningError(
+            f"Job {REPLACE_LOG_DIR}: every broker says that all its log dirs are online. Nothing was planned. To empty "
+            "a whole broker, use job drain; to empty a log dir that works, use kafka_log_dirs."
+        )
+    return np.where(here, replicas, -1)
 
 
 # The two files of a snapshot: their columns, their writer and their digest.

@@ -1,0 +1,78 @@
+"""One of two log dirs fails on a living broker: what lay there goes to other brokers, and the rest stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_rebalance.admin.log_dirs import read_log_dirs
+from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from support.runs.rebalance_run import InProcessRun
+from support.runs.watched_cluster import WatchedCluster
+from support.waiting import wait
+
+RATE = 50_000_000
+TOPIC = "orders"
+LISTS = {number: [(1, 2), (2, 1), (3, 1), (2, 3)][number % 4] for number in range(12)}
+
+
+@pytest.fixture(params=["3.9.2", "4.4.0"])
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    """Four brokers with two log dirs each, which Kafka writes to twice a second; broker 4 is empty."""
+    config = {"log.dirs": "{data}/a,{data}/b", "replica.high.watermark.checkpoint.interval.ms": "500"}
+    kraft = request.param == "4.4.0"
+    with LocalCluster(
+        request.param, brokers=4, racks=0, kraft=kraft, controllers=int(kraft), broker_config=config
+    ) as running:
+        yield running
+
+
+def lying(cluster: LocalCluster, broker: int) -> dict[int, str]:
+    """{partition of the topic: name of its log dir} on this broker, as far as the broker tells."""
+    disks = read_log_dirs(KafkaConnection(cluster.bootstrap_servers), [broker])
+    return {tp.partition: Path(of[broker]).name for tp, of in disks.paths.items() if tp.topic == TOPIC and broker in of}
+
+
+def test_what_lay_on_the_failed_log_dir_is_moved_in_sync_and_verified_and_the_rest_is_untouched(
+    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = WatchedCluster(cluster)
+    cluster.create_topic(TOPIC, LISTS)
+    cluster.produce(TOPIC, dict.fromkeys(LISTS, 200_000))
+    wait("all replicas are in sync", lambda: kafka.is_in_sync(TOPIC, 2))
+    before = lying(cluster, 1)
+    lost = {number for number, name in before.items() if name == "b"}
+    assert lost
+    assert lost < set(before)
+
+    failed = cluster.folder / "data-1" / "b"
+    failed.rename(failed.with_name("aside"))
+    wait("the broker says that the log dir is offline", lambda: set(lying(cluster, 1)) == set(before) - lost)
+    wait(
+        "others lead what lay there",
+        lambda: all(one.leader != 1 for number, one in kafka.partitions(TOPIC).items() if number in lost),
+    )
+    wait("what lay there is out of sync", lambda: all(1 not in kafka.partitions(TOPIC)[number].isr for number in lost))
+
+    run = InProcessRun(tmp_path, cluster, monkeypatch)
+    run.plan(job="replace_log_dir", topics_in=[TOPIC])
+    moves = read_candidate(run.folder, "light").moves
+    assert {move.topic_partition.partition for move in moves} == lost
+    assert all(move.removed == (1,) for move in moves)
+    run.approve("light", RATE)
+    run.hold()
+    run.reassign()
+    verification = run.finish()
+    assert verification["passed"] is True, verification
+    found = kafka.partitions(TOPIC)
+    assert {number for number, one in found.items() if 1 in one.replicas} == set(before) - lost
+    assert kafka.is_in_sync(TOPIC, 2)
+    assert lying(cluster, 1) == {number: name for number, name in before.items() if number not in lost}
+    assert {number: one.replicas for number, one in found.items() if number not in lost} == {
+        number: replicas for number, replicas in LISTS.items() if number not in lost
+    }
+    assert kafka.leftovers() == []
