@@ -227,7 +227,7 @@ def _verify_lost(
         key: {broker for broker, path in zip(row["replicas"], row["log_dirs"], strict=True) if path is None} & failed
         for key, row in rows.items()
     }
-    moved = {tuple(move.topic_partition): move for move in plan.candidate.moves}
+    moved: dict[tuple[str, int], Move] = {move.topic_partition: move for move in plan.candidate.moves}
     for key, move in moved.items():
         assert set(move.removed) == gone[key] - set(settings.brokers_out), f"{key} leaves a log dir that works"
         assert not set(move.added) & failed, f"{key} goes to a broker with a failed log dir"

@@ -469,9 +469,9 @@ def _bound_in_pool(problem: Problem, found: FoundLists, after: Floats) -> int:
     if not goal.moves_replicas:
         return 0
     before = loads_now(problem)[:, DISK]
-    kept = ((problem.replicas >= 0) & staying[np.maximum(problem.replicas, 0)]).sum(axis=1)
+    lost = among(problem.replicas, problem.failed) & ~among(problem.replicas, found.replicas)
+    kept = ((problem.replicas >= 0) & staying[np.maximum(problem.replicas, 0)] & ~lost).sum(axis=1)
     kept += strays(problem, found.replicas).sum(axis=1)  # a stray that stays is not copied
-    kept -= (among(problem.replicas, problem.failed) & ~among(problem.replicas, found.replicas)).sum(axis=1)
     lacking = np.where(problem.relocatable, np.maximum(0, found.wanted - kept), 0)
     needed = float((lacking * problem.size_bytes).sum())
     if not goal.balances:
