@@ -17,22 +17,17 @@ from support.runs.rebalance_run import InProcessRun
 from support.runs.watched_cluster import WatchedCluster
 from support.waiting import wait
 
-RATE = 50_000_000
 LISTS = {0: (2, 3, 1), 1: (2, 1, 3), 2: (3, 2), 3: (1, 2)}
 
 
-def carry_out(run: InProcessRun, choice: str) -> None:
-    run.approve(choice, RATE)
-    run.hold()
-    run.reassign()
-    verification = run.finish()
-    assert verification["passed"] is True, verification
-
-
 def test_a_broker_leads_again_after_its_restart_what_it_led_before_the_demote(
-    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fresh_topic_name: Callable[[], str]
+    cluster: LocalCluster,
+    kafka: WatchedCluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fresh_topic_name: Callable[[], str],
 ) -> None:
-    topic, kafka = fresh_topic_name(), WatchedCluster(cluster)
+    topic = fresh_topic_name()
     cluster.create_topic(topic, LISTS)
     cluster.produce(topic, dict.fromkeys(LISTS, 200_000))
 
@@ -46,7 +41,7 @@ def test_a_broker_leads_again_after_its_restart_what_it_led_before_the_demote(
     wait("each preferred leader leads", lambda: leaders() == {number: LISTS[number][0] for number in LISTS})
     demote = InProcessRun(tmp_path, cluster, monkeypatch, "demote")
     demote.plan(job="leaders", drain=[2], topics_in=[topic])
-    carry_out(demote, "leaders_only")
+    demote.carry_out("leaders_only")
     assert 2 not in leaders().values()
 
     cluster.stop_broker(2)
@@ -69,7 +64,7 @@ def test_a_broker_leads_again_after_its_restart_what_it_led_before_the_demote(
 
     wait("broker 2 is in sync again", is_planned)
     assert json_files.read_json(back.folder, json_files.SNAPSHOT)["gives_back"]["run_id"] == "demote"
-    carry_out(back, "given")
+    back.carry_out("given")
     assert sum(move.bytes_to_copy for move in read_candidate(back.folder, "given").moves) == 0
     assert kafka.lists(topic) == LISTS
     assert leaders() == {number: LISTS[number][0] for number in LISTS}

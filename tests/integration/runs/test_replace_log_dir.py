@@ -17,7 +17,6 @@ from support.runs.rebalance_run import InProcessRun
 from support.runs.watched_cluster import WatchedCluster
 from support.waiting import wait
 
-RATE = 50_000_000
 TOPIC = "orders"
 LISTS = {number: [(1, 2), (2, 1), (3, 1), (2, 3)][number % 4] for number in range(12)}
 
@@ -40,9 +39,8 @@ def lying(cluster: LocalCluster, broker: int) -> dict[int, str]:
 
 
 def test_what_lay_on_the_failed_log_dir_is_moved_in_sync_and_verified_and_the_rest_is_untouched(
-    cluster: LocalCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cluster: LocalCluster, kafka: WatchedCluster, run: InProcessRun
 ) -> None:
-    kafka = WatchedCluster(cluster)
     cluster.create_topic(TOPIC, LISTS)
     cluster.produce(TOPIC, dict.fromkeys(LISTS, 200_000))
     wait("all replicas are in sync", lambda: kafka.is_in_sync(TOPIC, 2))
@@ -66,16 +64,11 @@ def test_what_lay_on_the_failed_log_dir_is_moved_in_sync_and_verified_and_the_re
     )
     wait("what lay there is out of sync", lambda: all(1 not in kafka.partitions(TOPIC)[number].isr for number in lost))
 
-    run = InProcessRun(tmp_path, cluster, monkeypatch)
     run.plan(job="replace_log_dir", topics_in=[TOPIC])
     moves = read_candidate(run.folder, "light").moves
     assert {move.topic_partition.partition for move in moves} == lost
     assert all(move.removed == (1,) for move in moves)
-    run.approve("light", RATE)
-    run.hold()
-    run.reassign()
-    verification = run.finish()
-    assert verification["passed"] is True, verification
+    run.carry_out("light")
     found = kafka.partitions(TOPIC)
     assert {number for number, one in found.items() if 1 in one.replicas} == set(before) - lost
     assert kafka.is_in_sync(TOPIC, 2)
@@ -83,4 +76,3 @@ def test_what_lay_on_the_failed_log_dir_is_moved_in_sync_and_verified_and_the_re
     assert {number: one.replicas for number, one in found.items() if number not in lost} == {
         number: replicas for number, replicas in LISTS.items() if number not in lost
     }
-    assert kafka.leftovers() == []
