@@ -23,8 +23,15 @@ LISTS = {number: [(1, 2), (2, 1), (3, 1), (2, 3)][number % 4] for number in rang
 
 @pytest.fixture(params=["3.9.2", "4.4.0"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
-    """Four brokers with two log dirs each, which Kafka writes to twice a second; broker 4 is empty."""
-    config = {"log.dirs": "{data}/a,{data}/b", "replica.high.watermark.checkpoint.interval.ms": "500"}
+    """Four brokers with two log dirs each, which Kafka writes to twice a second; broker 4 is empty.
+
+    What has lost a replica is below `min.insync.replicas` until the run has moved it.
+    """
+    config = {
+        "log.dirs": "{data}/a,{data}/b",
+        "replica.high.watermark.checkpoint.interval.ms": "500",
+        "min.insync.replicas": "2",
+    }
     kraft = request.param == "4.4.0"
     with LocalCluster(
         request.param, brokers=4, racks=0, kraft=kraft, controllers=int(kraft), broker_config=config
