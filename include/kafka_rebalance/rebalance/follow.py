@@ -96,7 +96,11 @@ class BatchFollower(Watcher):
         each = progress_of_each(self._followed, view, {}, begun, self._control)
         phases = {move.phase for move in each}
         if Phase.COPYING in phases:
-            if self._sizes.read_at is None or now - self._sizes.read_at >= SIZES_SECONDS:
+            read_at = self._sizes.read_at
+            if read_at is None and not any(move.bytes_to_copy for move in self.batch.moves):
+                # Copies without bytes most often end before brokers have told their sizes.
+                read_at = now if self._state.movement is None else self._state.first_look
+            if read_at is None or now - read_at >= SIZES_SECONDS:
                 self._sizes = self._read_sizes(now, view.brokers)
         elif phases == {Phase.DONE} and self._sizes.read_at is not None and not self._is_measured:
             self._measure(now, view.brokers)
@@ -281,6 +285,10 @@ class ThrottleWatch:
         self._folder = folder
         self._looked_at: float | None = None
         self._found: dict[FindingKind, str] = {}
+
+    def found_in_force(self, now: float) -> None:
+        """The check before a request was a look as well."""
+        self._looked_at, self._found = now, {}
 
     def look(
         self, cluster: OpenCluster, now: float, view: AnyView, each: Sequence[PartitionProgress]

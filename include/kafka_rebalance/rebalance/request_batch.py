@@ -306,6 +306,7 @@ class Visit:
         check_clock_for_window(cluster, plan.window)
         _check_not_stopped(plan, where, batch)
         check_throttle_in_force(self.kept, plan, _partitions(batch))
+        self.throttle_watch.found_in_force(clock.now_seconds())
         if batch.elects:
             batch_notes.note_going_on(plan)
             batch_notes.note_requesting(plan, batch.moves, fence)
