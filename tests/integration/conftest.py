@@ -6,8 +6,11 @@ from contextlib import ExitStack
 from functools import cache
 
 import pytest
+from kazoo.client import KazooClient
 
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.model.connection import ZooKeeperConnection
+from kafka_rebalance.zookeeper.client import open_client
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.on_versions import OLDEST_AND_NEWEST
 
@@ -22,6 +25,12 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     version, _, kraft = request.param.partition("-")
     with LocalCluster(version, brokers=4, racks=3, kraft=bool(kraft), controllers=int(bool(kraft))) as running:
         yield running
+
+
+@pytest.fixture
+def client(cluster: LocalCluster) -> Iterator[KazooClient]:
+    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

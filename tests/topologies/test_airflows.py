@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -107,9 +107,6 @@ def waiting(airflow: TeamsAirflow) -> DagRun:
     run = trigger(client, "kafka_rebalance", asked)
     run.wait_for_request(timeout=300)
     return run
-
-
-Login = Callable[[str], httpx.Client]
 
 
 @pytest.mark.parametrize(

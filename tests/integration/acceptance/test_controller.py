@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -22,7 +22,6 @@ from kafka_rebalance.model.partition import PartitionView, TopicPartition, topic
 from kafka_rebalance.rebalance.elect_leaders import elect_preferred, led_by_first
 from kafka_rebalance.run.checks.cluster_ready import readiness_findings
 from kafka_rebalance.zookeeper import znodes
-from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic
 from kafka_rebalance.zookeeper.writer import create_election
@@ -33,12 +32,6 @@ from support.zookeeper.new_partitions import are_led
 WAIT_SECONDS = 30
 wait = partial(waiting.wait, seconds=WAIT_SECONDS)
 NO_BROKER = b'{"version":1,"brokerid":99,"timestamp":"1"}'
-
-
-@pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[KazooClient]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
 
 
 def controller_of(client: KazooClient) -> int | None:

@@ -27,11 +27,6 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 RECORD_BYTES = 10_240  # what LocalCluster.produce writes at once
 
 
-@pytest.fixture
-def kafka(cluster: LocalCluster) -> KafkaConnection:
-    return KafkaConnection(cluster.bootstrap_servers)
-
-
 def test_sizes_equal_the_bytes_of_the_log_files(
     cluster: LocalCluster, kafka: KafkaConnection, fresh_topic_name: Callable[[], str]
 ) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 
 from kafka_rebalance.admin.configs import merge_configs, read_broker_configs, read_topic_configs
-from kafka_rebalance.admin.wire import Wire, open_wire
+from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.errors import ConfigChangedError, WriteError
 from kafka_rebalance.kafka.throttles import FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
-from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.connection import KafkaConnection
 from support.kafka.on_versions import without_zookeeper
 
 LIVE = {1, 2}
@@ -20,19 +17,6 @@ NO_BOUND = partial(float, "inf")
 
 
 cluster = without_zookeeper(brokers=2)
-
-
-@pytest.fixture(scope="module")
-def wire(cluster: LocalCluster) -> Iterator[Wire]:
-    with open_wire(KafkaConnection(cluster.bootstrap_servers)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> str:
-    name = fresh_topic_name()
-    cluster.create_topic(name, {0: (1, 2), 1: (2, 1)})
-    return name
 
 
 def set_on(wire: Wire, topic: str) -> dict[str, str]:

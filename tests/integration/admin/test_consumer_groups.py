@@ -22,11 +22,6 @@ Name = Callable[[], str]
 
 
 @pytest.fixture
-def kafka(cluster: LocalCluster) -> KafkaConnection:
-    return KafkaConnection(cluster.bootstrap_servers)
-
-
-@pytest.fixture
 def consume(cluster: LocalCluster) -> Iterator[Callable[..., None]]:
     """Starts a consumer that stays in its group until the test is over."""
     ended, threads = threading.Event(), []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from kafka_rebalance.admin import reassignments
 from kafka_rebalance.admin.cluster_view import read_view
 from kafka_rebalance.admin.configs import merge_configs
-from kafka_rebalance.admin.wire import Wire, open_wire
+from kafka_rebalance.admin.wire import Wire
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.errors import LockLostError, WriteError
 from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS
@@ -31,19 +30,6 @@ TWO = LockOwner("kafka_rebalance/two", "e" * 64, "airflow (a1)")
 
 
 cluster = without_zookeeper(brokers=4, controllers=1)
-
-
-@pytest.fixture(scope="module")
-def wire(cluster: LocalCluster) -> Iterator[Wire]:
-    with open_wire(KafkaConnection(cluster.bootstrap_servers)) as opened:
-        yield opened
-
-
-@pytest.fixture
-def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> str:
-    name = fresh_topic_name()
-    cluster.create_topic(name, {0: (1, 2), 1: (2, 1)})
-    return name
 
 
 def request(

@@ -4,11 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from kazoo.client import KazooClient
 
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.zookeeper.client import open_client
 from support.runs.rebalance_run import InProcessRun
 from support.runs.watched_cluster import WatchedCluster
 
@@ -24,9 +21,3 @@ def kafka(cluster: LocalCluster) -> Iterator[WatchedCluster]:
     watched = WatchedCluster(cluster)
     yield watched
     assert watched.leftovers() == []
-
-
-@pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[KazooClient]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened

@@ -41,7 +41,7 @@ def test_a_broker_leads_again_after_its_restart_what_it_led_before_the_demote(
     wait("each preferred leader leads", lambda: leaders() == {number: LISTS[number][0] for number in LISTS})
     demote = InProcessRun(tmp_path, cluster, monkeypatch, "demote")
     demote.plan(job="leaders", drain=[2], topics_in=[topic])
-    demote.carry_out("leaders_only")
+    assert demote.carry_out("leaders_only")["passed"] is True
     assert 2 not in leaders().values()
 
     cluster.stop_broker(2)
@@ -64,7 +64,7 @@ def test_a_broker_leads_again_after_its_restart_what_it_led_before_the_demote(
 
     wait("broker 2 is in sync again", is_planned)
     assert json_files.read_json(back.folder, json_files.SNAPSHOT)["gives_back"]["run_id"] == "demote"
-    back.carry_out("given")
+    assert back.carry_out("given")["passed"] is True
     assert sum(move.bytes_to_copy for move in read_candidate(back.folder, "given").moves) == 0
     assert kafka.lists(topic) == LISTS
     assert leaders() == {number: LISTS[number][0] for number in LISTS}

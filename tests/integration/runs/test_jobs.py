@@ -13,10 +13,8 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from support.kafka.java.kafka_classes import KafkaClasses
 from support.kafka.java.reassign_tool import ReassignPartitions
@@ -26,7 +24,6 @@ from support.waiting import wait
 
 VERSION = "2.0.1"  # starts fastest; what a plan becomes on each version is in test_rebalance.py
 MEGABYTE = 1_000_000
-RATE = 50 * MEGABYTE
 # Seed 001: foo1 and foo2 each have these lists, and are to lie on brokers 5 and 6.
 FOO = {0: (3, 4), 1: (2, 3), 2: (1, 2)}
 
@@ -36,12 +33,6 @@ def cluster() -> Iterator[LocalCluster]:
     """Six brokers in three racks: 1 and 4, 2 and 5, 3 and 6."""
     with LocalCluster(VERSION, brokers=6, racks=3, one_jvm=True) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def client(cluster: LocalCluster) -> Iterator[KazooClient]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -63,26 +54,12 @@ def topic(cluster: LocalCluster, client: KazooClient) -> Iterator[Callable[..., 
         wait(f"topic {name} is gone", lambda name=name: not client.exists(f"/brokers/topics/{name}"))  # type: ignore[misc]
 
 
-@pytest.fixture
-def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> InProcessRun:
-    return InProcessRun(tmp_path, cluster, monkeypatch)
-
-
 def partitions(client: KazooClient, *topics: str) -> dict[tuple[str, int], PartitionView]:
     return {(tp.topic, tp.partition): found for tp, found in read_cluster_view(client, topics).partitions.items()}
 
 
 def lists(client: KazooClient, *topics: str) -> dict[tuple[str, int], tuple[int, ...]]:
     return {tp: partition.replicas for tp, partition in partitions(client, *topics).items()}
-
-
-def carry_out(run: InProcessRun, choice: str) -> None:
-    """From the approval to the verification, which has to pass."""
-    run.approve(choice, RATE)
-    run.hold()
-    run.reassign()
-    verification = run.finish()
-    assert verification["passed"] is True, verification
 
 
 def test_a_dead_broker_is_replaced_by_a_new_one(
@@ -92,7 +69,7 @@ def test_a_dead_broker_is_replaced_by_a_new_one(
     cluster.stop_broker(3)
     try:
         run.plan(topics_in=[name], job="replace", replace={"3": 6})
-        carry_out(run, "light")
+        assert run.carry_out("light")["passed"] is True
         found = partitions(client, name)
         assert lists(client, name) == {(name, 0): (6, 2), (name, 1): (1, 6), (name, 2): (2, 1)}
         assert all(set(one.isr) == set(one.replicas) and one.leader == one.replicas[0] for one in found.values())
@@ -110,7 +87,7 @@ def test_relieve_takes_from_the_full_broker_alone(
     before = lists(client, name)
     # Of 4 MB each, brokers 1 and 2 hold 2 and 3, broker 3 holds 2: one is above seven tenths.
     proposals = run.plan(topics_in=[name], job="relieve", relieve_above=0.7, disk_headroom=0.0)
-    carry_out(run, proposals["recommended"])
+    assert run.carry_out(proposals["recommended"])["passed"] is True
     after = lists(client, name)
     left = {tp: (set(before[tp]) - set(replicas), set(replicas) - set(before[tp])) for tp, replicas in after.items()}
     assert set().union(*(gone for gone, _ in left.values())) == {1, 2}
@@ -123,7 +100,7 @@ def test_replicas_that_share_a_rack_are_spread_over_racks(
 ) -> None:
     name = topic("racks", {0: (1, 4), 1: (2, 5), 2: (1, 2)})
     proposals = run.plan(topics_in=[name], job="repair_racks")
-    carry_out(run, proposals["recommended"])
+    assert run.carry_out(proposals["recommended"])["passed"] is True
     for tp, replicas in lists(client, name).items():
         assert len({cluster.brokers[broker] for broker in replicas}) == 2, tp
     assert set(lists(client, name)[name, 2]) == {1, 2}
@@ -135,7 +112,7 @@ def test_a_higher_replication_factor_is_reached_with_every_new_replica_in_sync(
     name = topic("factor", {0: (1, 2), 1: (3, 4), 2: (5, 6)})
     proposals = run.plan(topics_in=[name], job="replication_factor", replication_factor=3)
     before = lists(client, name)
-    carry_out(run, proposals["recommended"])
+    assert run.carry_out(proposals["recommended"])["passed"] is True
     for tp, found in partitions(client, name).items():
         assert len(found.replicas) == 3
         assert set(found.replicas) > set(before[name, tp[1]])
@@ -154,7 +131,7 @@ def test_preferred_leaders_are_elected_without_a_change_of_any_list(
     versions = {one.topic_znode_version for one in partitions(client, name).values()}
     proposals = run.plan(topics_in=[name], job="elect")
     assert [candidate["name"] for candidate in proposals["candidates"]] == ["leaders_only"]
-    carry_out(run, "leaders_only")
+    assert run.carry_out("leaders_only")["passed"] is True
     found = partitions(client, name)
     assert {tp[1]: one.leader for tp, one in found.items()} == {0: 1, 1: 1, 2: 2, 3: 1}
     assert lists(client, name) == before
@@ -189,7 +166,7 @@ def test_the_example_with_foo1_and_foo2_is_generated_approved_executed_and_rolle
     }
     back = parse_reassignment((run.folder / "reassignments" / "given-rollback.json").read_text())
     assert back == current
-    carry_out(run, "given")
+    assert run.carry_out("given")["passed"] is True
     assert lists(client, *names) == proposed
     assert all(one.leader == one.replicas[0] for one in partitions(client, *names).values())
 
@@ -199,5 +176,5 @@ def test_the_example_with_foo1_and_foo2_is_generated_approved_executed_and_rolle
     assert parse_reassignment(asked["plan"]) == current
     again = InProcessRun(tmp_path, cluster, monkeypatch, "back")
     again.plan(**asked)
-    carry_out(again, "given")
+    assert again.carry_out("given")["passed"] is True
     assert lists(client, *names) == current

@@ -20,7 +20,7 @@ from support.kafka.java.reassign_tool import ReassignPartitions
 from support.kafka.on_versions import BOTH_KINDS
 from support.runs.rebalance_run import InProcessRun
 
-SIZE_BYTES, RATE = 50_000, 50_000_000
+SIZE_BYTES = 50_000
 WAIT_SECONDS = 60
 EVERY_CANDIDATE = ["leaders_only", "light", "balanced", "as_kafka"]
 

@@ -35,7 +35,6 @@ from support.waiting import wait
 
 pytestmark = pytest.mark.long
 
-FAST = 50_000_000
 WITH, WITHOUT = "with ZooKeeper", "without ZooKeeper"
 
 

@@ -15,7 +15,6 @@ from support.kafka.secured_cluster import CERTIFICATE, PASSWORD, SecuredCluster,
 from support.runs.rebalance_run import InProcessRun
 
 MEGABYTE = 1_000_000
-FAST = 50 * MEGABYTE  # bytes per second
 
 
 @pytest.fixture(scope="module")

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents.snapshot import controller_document
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.model.candidate import Batch, Move
-from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 from kafka_rebalance.zookeeper.writer import create_reassignment
 from support.documents.as_in_a_file import in_json
 from support.waiting import wait
 
 DIGEST = "d" * 64
-
-
-@pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[KazooClient]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
 
 
 def described(client: KazooClient, pause: Callable[[], None] = lambda: None) -> dict[str, Any]:

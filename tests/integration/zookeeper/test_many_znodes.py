@@ -12,8 +12,7 @@ from kazoo.security import make_digest_acl
 
 from kafka_rebalance.errors import ReadDeniedError
 from kafka_rebalance.local_cluster import LocalCluster
-from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.zookeeper.client import MANY, open_client, read_znodes
+from kafka_rebalance.zookeeper.client import MANY, read_znodes
 from support.kafka.on_versions import ON_OLDEST_AND_NEWEST
 
 pytestmark = ON_OLDEST_AND_NEWEST
@@ -35,12 +34,6 @@ def znodes(cluster: LocalCluster) -> Iterator[list[str]]:
         client.delete(path)
     client.stop()
     client.close()
-
-
-@pytest.fixture
-def client(cluster: LocalCluster) -> Iterator[Any]:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
 
 
 def requests_taken(cluster: LocalCluster) -> int:

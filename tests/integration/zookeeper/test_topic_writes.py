@@ -41,12 +41,6 @@ NEW, MORE = {0: (3, 1), 1: (4, 2)}, {2: (1, 4), 3: (2, 3)}
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Any:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
-
-
-@pytest.fixture
 def topic(cluster: LocalCluster, client: Any, fresh_topic_name: Callable[[], str]) -> str:
     """A topic of ours whose partitions are all led."""
     name = fresh_topic_name()

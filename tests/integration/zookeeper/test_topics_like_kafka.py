@@ -67,12 +67,6 @@ def classes(cluster: LocalCluster, classes_of: Callable[[str], KafkaClasses]) ->
     return classes_of(cluster.version)
 
 
-@pytest.fixture
-def client(cluster: LocalCluster) -> Any:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
-
-
 def identity(client: Any, name: str) -> TopicIdentity:
     return topic_identities(read_cluster_view(client, [name]).partitions)[name]
 

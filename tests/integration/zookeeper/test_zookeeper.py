@@ -39,12 +39,6 @@ LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttle
 
 
 @pytest.fixture
-def client(cluster: LocalCluster) -> Any:
-    with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
-        yield opened
-
-
-@pytest.fixture
 def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> Callable[..., TopicPartition]:
     """Makes a topic of one partition with these replicas and this much data."""
 

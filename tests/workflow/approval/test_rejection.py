@@ -14,14 +14,9 @@ from kafka_rebalance.rebalance.report import read_report
 from kafka_rebalance.run import ledger
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 
 AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
 
 
 def planned(folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str) -> SimulatedRun:

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster
-from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 
 
 @pytest.fixture(params=["2.0", "2.8"])
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     return cancellable_cluster(monkeypatch, request.param)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    """Its policy names uma alone."""
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 @pytest.fixture

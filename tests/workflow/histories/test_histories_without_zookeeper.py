@@ -39,7 +39,6 @@ BESIDE = st.lists(
     max_size=4,
 )
 STOPS = ("cancel", "cancel", "release", "release", "pause", "stop", "sweep", "deleted")
-STANDING = st.sampled_from(("hold", "hold", "request"))
 
 
 class WithoutZooKeeper(ExecutionModel):

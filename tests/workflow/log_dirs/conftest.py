@@ -7,13 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.runs.log_dir_run import LogDirRun
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster
+from support.runs.simulated_cluster import SimulatedCluster
 from support.runs.simulated_log_dirs import DRAIN, SimulatedLogDirs
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,17 +14,7 @@ from kafka_rebalance.errors import ExecutionError, StorageError
 from kafka_rebalance.moves.rolling_requests import Beside, Limits
 from kafka_rebalance.rebalance.batch_file import followed, followed_beside, read_followed, write_followed
 from kafka_rebalance.run import approved_plan
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS, "2.8")
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 
 
 def no_plan(*_: Any) -> None:

@@ -25,7 +25,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster, SimulatedRun, batched_run, given_run
+from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster, SimulatedRun, given_run
 from support.zookeeper.fake_zookeeper import register
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
@@ -35,11 +35,6 @@ STATE = "/brokers/topics/{}/partitions/{}/state"
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     """As a controller of that version behaves."""
     return SimulatedCluster(monkeypatch, TOPICS, request.param)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 def first_batch_done(run: SimulatedRun, cluster: SimulatedCluster) -> None:

@@ -12,13 +12,8 @@ from kafka_rebalance.rebalance.controller_findings import UNHEARD_SECONDS
 from kafka_rebalance.rebalance.follow import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
 from support.zookeeper.fake_zookeeper import REASSIGN
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
 
 
 @pytest.fixture

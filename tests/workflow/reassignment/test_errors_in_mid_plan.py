@@ -17,7 +17,7 @@ from kafka_rebalance.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.rebalance.verify import record, verify
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
 from support.zookeeper.fake_zookeeper import FakeZooKeeper
 
 SO_FAR = "Batches that this run has requested so far: 1, of which 0 are in place."
@@ -25,11 +25,6 @@ SO_FAR = "Batches that this run has requested so far: 1, of which 0 are in place
 UNTRUE = ("othing was written", "othing was read or written", "othing was changed", "neither before nor now")
 
 Steps = dict[str, Callable[[], object]]
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
+from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batches
 from support.zookeeper.fake_zookeeper import REASSIGN, register
 
 
@@ -33,11 +33,6 @@ from support.zookeeper.fake_zookeeper import REASSIGN, register
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     """As a controller of that version behaves."""
     return SimulatedCluster(monkeypatch, TOPICS, request.param)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 def test_a_partition_that_the_controller_dropped_fails_the_batch_by_name(

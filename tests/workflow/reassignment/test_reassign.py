@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.rebalance_run import POLICY
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
+from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batches
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, put_topic, register
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
@@ -33,11 +32,6 @@ STATE = "/brokers/topics/{}/partitions/{}/state"
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     """As a controller of that version behaves."""
     return SimulatedCluster(monkeypatch, TOPICS, request.param)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 def asked_for(run: SimulatedRun) -> list[dict[Any, list[int]]]:

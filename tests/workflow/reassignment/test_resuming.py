@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import writer
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
+from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batches
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, register
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
@@ -29,11 +28,6 @@ STATE = "/brokers/topics/{}/partitions/{}/state"
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     """As a controller of that version behaves."""
     return SimulatedCluster(monkeypatch, TOPICS, request.param)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 def first_batch_done(run: SimulatedRun, cluster: SimulatedCluster) -> None:

@@ -15,7 +15,7 @@ from kafka_rebalance.rebalance import request_batch
 from kafka_rebalance.run import stop_and_cancel_requests
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs import rebalance_run
-from support.runs.simulated_cluster import RACKS, RATE, TOPICS, SimulatedCluster, SimulatedRun
+from support.runs.simulated_cluster import RACKS, RATE, SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_zookeeper import REASSIGN, register
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
@@ -33,11 +33,6 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.meanwhile()
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ The windows are real ones around the moment of the approval; the clock that deci
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION
 from support.runs.set_clock import DAY, HOUR, MINUTE, SECOND, Clock
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, other_dag_run
+from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, other_dag_run
 
 LOCK = "/kafka_rebalance/run"
 
@@ -42,12 +41,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     """As a controller of that version behaves."""
     return SimulatedCluster(monkeypatch, TOPICS, request.param)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    """Two batches. The plan predicts 6 s for each, and the slow estimate is half as much again."""
-    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 def give_windows(run: SimulatedRun, clock: Clock, days: str = "daily") -> tuple[Opening, Opening]:

@@ -22,14 +22,9 @@ from kafka_rebalance.run.requester import hand_on
 from kafka_rebalance.run.run_folder import create_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, given_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, given_run
 
 ORDERS = TopicPartition("orders", 0)
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
 
 
 @pytest.fixture

@@ -12,14 +12,9 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.snapshot_reader import append_bytes
 from kafka_rebalance.segments import audit_io
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
 
 THROTTLED = "follower.replication.throttled.replicas"
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
 
 
 def configure(cluster: SimulatedCluster, topic: str, **config: str) -> None:

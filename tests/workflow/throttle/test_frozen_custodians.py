@@ -26,23 +26,13 @@ from kafka_rebalance.zookeeper import config_writes
 from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import open_lease
-from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, freeze
+from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun, freeze
 from support.zookeeper.fake_zookeeper import REASSIGN
 
 CLUSTER = "simulated-cluster-0001"
 LOCK = "/kafka_rebalance/run"
 LEADERS, LEADER_RATE = "leader.replication.throttled.replicas", "leader.replication.throttled.rate"
 MB = 1_000_000
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return approved_run(tmp_path, cluster, monkeypatch)
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.documents import report_samples as samples
 from support.runs.janitor_run import Airflow, janitors_run, last_report, tend
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, approved_run
 
 NOW = datetime.now(UTC)
 CLUSTER = f"kafka_rebalance.{CONNECTION}"
@@ -37,11 +37,6 @@ stats.initialize(factory=stats_utils.get_stats_factory(), export_legacy_names=Tr
 from kafka_rebalance.workflow.gauges import send_gauges
 send_gauges({CONNECTION!r})
 """
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
 
 
 @pytest.fixture

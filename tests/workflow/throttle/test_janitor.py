@@ -24,28 +24,12 @@ from kafka_rebalance.workflow.run_step import step_inputs
 from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.janitor_run import Airflow, last_report, silent, tend, write_report
 from support.runs.rebalance_run import CONNECTION, open_lease
-from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, lease_file
 from support.zookeeper.fake_zookeeper import REASSIGN
 
 CLUSTER = "simulated-cluster-0001"
 LOCK = "/kafka_rebalance/run"
 LEADER_RATE = "leader.replication.throttled.rate"
-LEADERS = "leader.replication.throttled.replicas"
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return approved_run(tmp_path, cluster, monkeypatch)
-
-
-@pytest.fixture
-def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
-    return Airflow.answering(monkeypatch)
 
 
 def in_flight(run: SimulatedRun, cluster: SimulatedCluster) -> dict[str, dict[str, str]]:

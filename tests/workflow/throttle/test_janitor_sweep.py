@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,26 +16,11 @@ from kafka_rebalance.throttle.janitor import sweep
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.janitor_run import Airflow, last_report, tend, write_report
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_zookeeper import REASSIGN
 
 LEADER_RATE = "leader.replication.throttled.rate"
 LEADERS = "leader.replication.throttled.replicas"
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return approved_run(tmp_path, cluster, monkeypatch)
-
-
-@pytest.fixture
-def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
-    return Airflow.answering(monkeypatch)
 
 
 def finding(report: dict[str, Any], start: str) -> str:

@@ -27,20 +27,10 @@ from kafka_rebalance.throttle import hold_throttle, lease_files, release_throttl
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import config_writes
 from support.runs.rebalance_run import open_lease
-from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, lease_file
+from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun, approved_run, lease_file
 
 LOCK = "/kafka_rebalance/run"
 CLUSTER = "simulated-cluster-0001"
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return approved_run(tmp_path, cluster, monkeypatch)
 
 
 def test_a_lease_names_owner_cluster_and_folder_and_lies_apart_from_the_run(run: SimulatedRun, tmp_path: Path) -> None:

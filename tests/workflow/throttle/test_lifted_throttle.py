@@ -19,9 +19,6 @@ from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
-RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
-LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
@@ -36,11 +33,6 @@ def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPat
     assert made.request() == 1
     cluster.step()
     return made
-
-
-@pytest.fixture
-def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
-    return Airflow.answering(monkeypatch)
 
 
 def follower_of(run: SimulatedRun) -> BatchFollower:

@@ -18,11 +18,24 @@ from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import (
     FEWER_TOPICS,
+    TOPICS,
     SimulatedCluster,
     SimulatedRun,
     approved_run,
+    batched_run,
     freeze,
 )
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    """Approved, in several batches."""
+    return batched_run(tmp_path, cluster, monkeypatch)
 
 
 @pytest.mark.parametrize("clock_ahead", [-86_400.0, 0.0, 86_400.0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,27 +17,12 @@ from kafka_rebalance.workflow.run_step import step_inputs
 from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import open_lease
-from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, lease_file
 from support.zookeeper.fake_zookeeper import REASSIGN
 
 CLUSTER = "simulated-cluster-0001"
 LOCK, RECORD = "/kafka_rebalance/run", "/kafka_rebalance/lease"
 LEADER_RATE = "leader.replication.throttled.rate"
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return approved_run(tmp_path, cluster, monkeypatch)
-
-
-@pytest.fixture
-def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
-    return Airflow.answering(monkeypatch)
 
 
 def lose(run: SimulatedRun, how: str, cluster: SimulatedCluster) -> None:

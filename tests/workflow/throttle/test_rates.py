@@ -24,20 +24,10 @@ from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import config_writes
 from support.plans.small_snapshots import broker_rows, partition_rows
 from support.runs.rebalance_run import CONNECTION, open_lease
-from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
+from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun
 
 CLUSTER = "simulated-cluster-0001"
 MB = 1_000_000
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return approved_run(tmp_path, cluster, monkeypatch)
 
 
 def set_rates(cluster: SimulatedCluster) -> set[str]:

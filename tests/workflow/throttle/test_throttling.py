@@ -14,23 +14,13 @@ from kafka_rebalance.errors import ClusterNotReadyError, ThrottleError
 from kafka_rebalance.throttle import hold_throttle
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from support.runs.rebalance_run import open_lease
-from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_zookeeper import REASSIGN
 
 RATE = 2_000_000
 LEADER_LIST, FOLLOWER_LIST = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
 LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
 LOCK = "/kafka_rebalance/run"
-
-
-@pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
-
-
-@pytest.fixture
-def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    return approved_run(tmp_path, cluster, monkeypatch)
 
 
 def lease(run: SimulatedRun) -> dict[str, Any]:

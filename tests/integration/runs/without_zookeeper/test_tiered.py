@@ -36,7 +36,6 @@ from support.runs.rebalance_run import CONNECTION, InProcessRun
 
 MORE = 600  # records
 AFTER = {0: [3, 2], 1: [2, 3], 2: [3, 2], 3: [2, 3]}
-FAST = 50_000_000  # bytes per second
 KINDS = [pytest.param(True, id="kraft"), pytest.param(False, id="zookeeper", marks=pytest.mark.long)]
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

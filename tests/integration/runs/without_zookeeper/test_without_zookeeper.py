@@ -18,7 +18,6 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.nightly.check_cluster import check
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.rebalance.drift import read_drift
-from kafka_rebalance.run.approval_request import RunLinks
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from support.kafka.java.kafka_classes import KafkaClasses
@@ -29,7 +28,6 @@ from support.runs.topic_run import TopicRun
 from support.waiting import wait
 
 UNEVEN = {0: (1, 2), 1: (1, 2), 2: (2, 1), 3: (1, 2)}  # of brokers 1 to 4
-LINKS = RunLinks("https://airflow/run", "https://airflow/picture")
 
 
 @pytest.fixture(scope="module", params=NEWEST_WITHOUT_ZOOKEEPER)
