@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_rebalance.model.partition import PartitionState
 from kafka_rebalance.moves.move_progress import (
     MovesProgress,
     Phase,
@@ -246,6 +248,32 @@ def test_the_log_line_of_a_reorder_speaks_of_no_bytes_and_names_dead_targets() -
     moves = [move("t-0", [1, 2], [2, 1]), move("t-1", [1, 2], [2, 1])]
     now = view({"t-0": partition([2, 1]), "t-1": partition([1, 2])}, reassigning={"t-1": [2, 1]}, brokers=(1, 3))
     assert progress_line(summarise(moves, now), None, None) == "0/2 partitions, waiting for broker 2"
+
+
+def test_the_log_line_tells_bytes_without_a_rate_and_what_was_refused_or_taken_back() -> None:
+    moves = [move(f"t-{n}", [1, 2], [2, 3], size=1000) for n in range(3)]
+    now = view({"t-0": partition([1, 2]), "t-1": partition([1, 2]), "t-2": partition([2, 3, 1], [1, 2], 1)})
+    each = [partition_progress(one, now, begun=one is moves[1]) for one in moves]
+    line = progress_line(add_up(each), None, None)
+    assert line.startswith("0/3 partitions, 0 B of ")
+    assert line.endswith(", 1 refused, 1 taken back")
+
+
+@pytest.mark.parametrize(
+    ("isr", "eligible", "words"),
+    [
+        ((5,), (), "Start the brokers of its ISR [5]."),
+        ((), (6,), "Start one of the brokers that may lead it without a loss: [6]."),
+        ((), (), "nobody tells who may lead it. Start its brokers [2, 3, 1]."),
+    ],
+)
+def test_a_copy_without_a_live_leader_names_who_may_lead(
+    isr: tuple[int, ...], eligible: tuple[int, ...], words: str
+) -> None:
+    state = replace(partition([2, 3, 1]), state=PartitionState(-1, 0, isr, eligible))
+    anomaly = partition_progress(MOVE, view({A: state}, reassigning=LISTED)).anomaly
+    assert anomaly is not None
+    assert anomaly.endswith(words)
 
 
 LISTS = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True)

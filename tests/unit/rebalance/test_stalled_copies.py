@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.moves.move_progress import Phase, partition_progress
-from kafka_rebalance.rebalance.stalled_copies import NEXT, Pair, anomalies, named, observe, recall, to_note
+from kafka_rebalance.rebalance.stalled_copies import (
+    NEXT,
+    Pair,
+    anomalies,
+    failed_log_dirs,
+    named,
+    observe,
+    recall,
+    to_note,
+)
 from support.kafka.small_clusters import move, partition, view
 
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [1, 2], [2, 4]), move("t-2", [1, 2], [2, 1])]
@@ -151,3 +160,21 @@ def test_what_moved_while_nobody_watched_counts() -> None:
 def test_a_note_of_another_form_is_not_believed(note: Any) -> None:
     first, _ = look(None, 1000, (20, 7))
     assert recall(first, note) == first
+
+
+@pytest.mark.parametrize(
+    ("offline", "sizes", "words"),
+    [
+        ({5: ("/b",)}, {}, ""),  # it receives nothing of this batch
+        ({3: ("/b",)}, {MOVES[0].topic_partition: {3: 7}}, "the 1 copies of the batch to it lie in other log dirs"),
+        ({3: ("/a", "/b")}, {}, "lost the log dir /a, /b: 1 copies of the batch do not go on there (t-0)"),
+    ],
+)
+def test_a_failed_log_dir_of_a_target_is_told_with_the_copies_that_lay_there(
+    offline: Any, sizes: Any, words: str
+) -> None:
+    _, each = look(None, 0, (None, None))
+    finding = failed_log_dirs(offline, each, sizes)
+    text = "" if finding is None else finding.text
+    assert bool(text) == bool(words)
+    assert words in text
