@@ -93,7 +93,7 @@ def policies(draw: st.DrawFn, brokers: Rows) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.data(), clusters(), st.sampled_from([0.1, 0.2, 0.2, 0.4]))
 def test_where_the_check_proposes_a_run_a_plan_that_brings_brokers_nearer_is_recommended(
     data: st.DataObject, cluster: tuple[Rows, Rows], limit: float

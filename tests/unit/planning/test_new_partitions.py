@@ -167,7 +167,7 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
 
 
 @pytest.mark.slow
-@settings(max_examples=80, deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=40, deadline=None, suppress_health_check=_SLOW)
 @given(
     clusters(),
     st.sampled_from(["orders", "payments", "new"]),

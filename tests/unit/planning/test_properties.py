@@ -63,7 +63,7 @@ def test_every_candidate_keeps_every_promise(job: str, data: st.DataObject, clus
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=8, deadline=None, suppress_health_check=_SLOW)
 @given(st.data(), st.sampled_from(JOBS), clusters())
 def test_the_order_of_the_rows_changes_no_move(data: st.DataObject, job: str, cluster: tuple[Rows, Rows]) -> None:
     brokers, partitions = cluster

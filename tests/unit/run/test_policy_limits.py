@@ -153,7 +153,7 @@ def test_a_partition_that_the_snapshot_does_not_have_is_named() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(data=st.data())
 def test_no_plan_of_the_planners_breaks_a_limit(data: st.DataObject) -> None:
     """With whatever limits: where the planner offers a candidate at all, its moves keep them."""

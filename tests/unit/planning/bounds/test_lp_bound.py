@@ -44,7 +44,7 @@ def aged(brokers: int, partitions: int, seed: int) -> Problem:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=15, deadline=None, suppress_health_check=_SLOW)
 @given(st.data(), st.sampled_from(["balance", "drain", "replace", "relieve", "repair_racks"]), clusters())
 def test_no_plan_stays_below_the_bound(data: st.DataObject, job: str, cluster: tuple[Rows, Rows]) -> None:
     brokers, partitions = cluster

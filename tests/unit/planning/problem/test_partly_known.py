@@ -124,7 +124,7 @@ def half_known(draw: st.DrawFn) -> tuple[Rows, Rows, dict[int, int]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(half_known(), st.sampled_from(["light", "balanced"]))
 def test_no_disk_that_is_known_is_filled_beyond_its_headroom_by_what_it_receives(
     drawn: tuple[Rows, Rows, dict[int, int]], name: str

@@ -110,7 +110,7 @@ def test_a_drain_that_leaves_a_narrow_rack_ends_within_the_tolerance() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_no_balance_crowds_brokers_more_than_they_were(data: st.DataObject) -> None:
     brokers = data.draw(st.integers(3, 6))

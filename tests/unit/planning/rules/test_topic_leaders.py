@@ -108,7 +108,7 @@ def test_the_limit_on_leader_changes_holds_and_topics_do_not_make_the_plan_fall_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CANDIDATES)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(data=st.data())
 def test_no_plan_has_more_excess_leaders_than_the_cluster(name: str, data: st.DataObject) -> None:
     """Whatever the job. A factor of 1, and a limit beside leaders that are not the preferred ones, may leave no way."""

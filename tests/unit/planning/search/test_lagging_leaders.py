@@ -148,7 +148,7 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=_SLOW)
+@settings(max_examples=20, deadline=None, suppress_health_check=_SLOW)
 @given(st.data(), clusters(), st.sampled_from(["balance", "leaders", "drain", "replication_factor"]))
 def test_no_list_elects_a_first_replica_that_must_not_lead(data: st.DataObject, cluster: Any, job: str) -> None:
     brokers, partitions = cluster

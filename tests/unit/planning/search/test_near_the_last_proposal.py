@@ -217,7 +217,7 @@ def test_a_column_that_holds_no_lists_of_brokers_is_refused_by_its_name(tmp_path
 @pytest.mark.parametrize(
     "job", in_make_test((job for job in JOBS if job not in LEADERS_ALONE), "balance", "drain", "replication_factor")
 )
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), cluster=clusters())
 def test_a_search_from_lists_of_other_settings_and_sizes_keeps_every_promise(
     job: str, data: st.DataObject, cluster: tuple[Rows, Rows]

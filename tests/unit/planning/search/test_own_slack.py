@@ -100,7 +100,7 @@ def helped(loads: dict[int, list[float]], targets: list[float], lists: dict[Any,
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(few_partitions(), st.sampled_from(["balanced", "optimal"]))
 def test_within_tolerance_means_that_no_single_move_would_make_disks_more_even(
     drawn: tuple[int, Rows], name: str
