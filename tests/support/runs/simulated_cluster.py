@@ -44,6 +44,8 @@ RATE = 2_000_000  # bytes per second
 RACKS = {1: "rack-0", 2: "rack-1", 3: "rack-2", 4: "rack-0"}
 TOPICS = {"orders": {0: (1, 2), 1: (3, 2), 2: (2, 3)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}}
 FEWER_TOPICS = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}}
+# For tests of a folder with controllers of two versions: what is decided before a controller has a part in it.
+ON_ANY_VERSION = pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
 DEFAULTS = KAFKAS_DEFAULTS | {"inter.broker.protocol.version": "2.8-IV1", "min.insync.replicas": "1"}
 
 Tree = dict[str, tuple[bytes, int]]

@@ -21,7 +21,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.rebalance import batch_notes
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from support.runs.cancel_run import BEFORE, CancelRun, begin, lists, release
-from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, freeze, given_run
+from support.runs.simulated_cluster import ON_ANY_VERSION, SimulatedCluster, SimulatedRun, freeze, given_run
 from support.zookeeper.fake_zookeeper import put_topic
 
 # --- stopping, and where nothing runs ---
@@ -42,6 +42,7 @@ def test_stopping_says_what_remains_undone_and_touches_no_cluster(
     assert cluster.tree() == before
 
 
+@ON_ANY_VERSION
 @pytest.mark.parametrize("action", ["stop_after_batch", "cancel_now", "set_throttle"])
 def test_where_nothing_runs_it_says_so_and_all_is_skipped(
     run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, action: str
@@ -53,6 +54,7 @@ def test_where_nothing_runs_it_says_so_and_all_is_skipped(
     assert cluster.tree() == before
 
 
+@ON_ANY_VERSION
 def test_a_run_that_ended_between_request_and_stop_is_said_to_have_ended(
     run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
 ) -> None:
@@ -64,6 +66,7 @@ def test_a_run_that_ended_between_request_and_stop_is_said_to_have_ended(
     assert not (run.folder / json_files.CONTROL).exists()
 
 
+@ON_ANY_VERSION
 def test_another_airflows_run_cannot_be_cancelled_from_here(cluster: SimulatedCluster, begun: CancelRun) -> None:
     holder = cluster.fake.json("/kafka_rebalance/run")
     cluster.fake.put_json("/kafka_rebalance/run", {**holder, "owner": "http://other:8080"})
@@ -71,6 +74,7 @@ def test_another_airflows_run_cannot_be_cancelled_from_here(cluster: SimulatedCl
         begun.request("cancel_now")
 
 
+@ON_ANY_VERSION
 @pytest.mark.parametrize("written", [None, b"", b'{"format_version": 1}', b'{"format_version": 9}'])
 def test_a_run_is_found_beside_a_later_attempt_that_is_half_written(
     run: SimulatedRun, begun: CancelRun, written: bytes | None
@@ -85,6 +89,7 @@ def test_a_run_is_found_beside_a_later_attempt_that_is_half_written(
     assert read_control(run.folder).stop_after_batch is not None
 
 
+@ON_ANY_VERSION
 def test_where_no_attempt_of_the_run_can_be_read_that_is_said_and_nothing_done(
     run: SimulatedRun, begun: CancelRun
 ) -> None:
@@ -93,6 +98,7 @@ def test_where_no_attempt_of_the_run_can_be_read_that_is_said_and_nothing_done(
         begun.request("cancel_now")
 
 
+@ON_ANY_VERSION
 @pytest.mark.parametrize("action", ["stop_after_batch", "cancel_now", "set_throttle"])
 def test_a_connection_that_leads_to_another_cluster_now_is_refused(
     cluster: SimulatedCluster, begun: CancelRun, action: str
@@ -102,6 +108,7 @@ def test_a_connection_that_leads_to_another_cluster_now_is_refused(
         begun.request(action, throttle_bytes_per_second=3_000_000)
 
 
+@ON_ANY_VERSION
 @pytest.mark.parametrize("action", ["cancel_now", "set_throttle"])
 def test_without_a_policy_nothing_is_cancelled_and_no_rate_changed(
     run: SimulatedRun, begun: CancelRun, action: str
@@ -207,6 +214,7 @@ def test_a_topic_that_was_made_again_since_has_no_way_back(
     assert "audit" not in canceller.xcom["conf"]["plan"]
 
 
+@ON_ANY_VERSION
 def test_the_way_back_ticks_internal_topics_only_where_it_moves_some(
     moved: Callable[[], SimulatedRun],
     cluster: SimulatedCluster,
@@ -238,6 +246,7 @@ def test_a_topic_of_our_own_that_begins_with_two_underscores_has_a_way_back(
     assert back.plan(**conf)["recommended"] == "given"
 
 
+@ON_ANY_VERSION
 def test_a_run_that_cannot_be_read_makes_the_last_one_unknown_and_named_ones_not(
     moved: Callable[[], SimulatedRun], cluster: SimulatedCluster, canceller: CancelRun
 ) -> None:
@@ -259,11 +268,13 @@ def test_what_cannot_go_back_is_named_before_anything_starts(
         canceller.request("roll_back")
 
 
+@ON_ANY_VERSION
 def test_going_back_waits_until_the_run_has_ended(begun: CancelRun) -> None:
     with pytest.raises(RebalanceError, match="Stop or cancel it"):
         begun.request("roll_back")
 
 
+@ON_ANY_VERSION
 def test_a_run_that_is_not_known_and_a_cluster_that_was_never_moved_have_no_way_back(canceller: CancelRun) -> None:
     with pytest.raises(AirflowSkipException, match="No run has moved anything"):
         canceller.request("roll_back")

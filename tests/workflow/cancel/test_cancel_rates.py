@@ -13,7 +13,7 @@ from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.workflow.run_step import run_step
 from support.runs.cancel_run import BEFORE, CancelRun, lists, release
 from support.runs.rebalance_run import open_lease
-from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun
+from support.runs.simulated_cluster import ON_ANY_VERSION, RATE, SimulatedCluster, SimulatedRun
 
 
 def rates_set(cluster: SimulatedCluster) -> set[str]:
@@ -36,6 +36,7 @@ def test_another_rate_is_in_force_when_the_task_has_ended(
     release(run, cluster)
 
 
+@ON_ANY_VERSION
 def test_a_rate_above_the_approved_one_is_set_once_an_approver_says_so(
     run: SimulatedRun, cluster: SimulatedCluster, begun: CancelRun
 ) -> None:
@@ -61,6 +62,7 @@ def test_a_rate_above_the_approved_one_is_set_once_an_approver_says_so(
     assert [change.by for change in lease.rate_changes] == ["uma"]
 
 
+@ON_ANY_VERSION
 @pytest.mark.parametrize("edit", ["bytes_per_second", "run", "cluster_id"])
 def test_a_rate_other_than_the_one_that_was_approved_is_not_set(
     cluster: SimulatedCluster, begun: CancelRun, edit: str
@@ -103,6 +105,7 @@ def test_an_approved_cancelling_expires_unless_it_has_begun(
     assert lists(cluster) == BEFORE
 
 
+@ON_ANY_VERSION
 def test_an_approved_rate_expires(cluster: SimulatedCluster, begun: CancelRun) -> None:
     begun.request("set_throttle", throttle_bytes_per_second=3_000_000)
     begun.answer("set_throttle")
@@ -137,6 +140,7 @@ def test_brokers_of_another_cluster_than_zookeepers_are_neither_cancelled_nor_th
         begun.request("cancel_now")
 
 
+@ON_ANY_VERSION
 @pytest.mark.parametrize(("rate", "why"), [(None, "needs throttle_bytes_per_second"), (5, "outside the policy's")])
 def test_a_rate_beyond_the_policy_is_refused(
     cluster: SimulatedCluster, begun: CancelRun, rate: int | None, why: str
@@ -147,6 +151,7 @@ def test_a_rate_beyond_the_policy_is_refused(
     assert cluster.tree() == before
 
 
+@ON_ANY_VERSION
 def test_a_policy_that_changed_since_it_was_asked_for_leaves_the_rate_as_it_is(
     run: SimulatedRun, cluster: SimulatedCluster, begun: CancelRun
 ) -> None:

@@ -25,7 +25,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs.rebalance_run import CONNECTION
-from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster, SimulatedRun, given_run
+from support.runs.simulated_cluster import ON_ANY_VERSION, RACKS, TOPICS, SimulatedCluster, SimulatedRun, given_run
 from support.zookeeper.fake_zookeeper import register
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
@@ -176,6 +176,7 @@ def test_a_broker_that_is_back_in_another_rack_ends_the_run_once_it_is_in_sync(
     assert len(cluster.requests) == 1
 
 
+@ON_ANY_VERSION
 def test_a_pause_is_said_once_and_notes_that_somebody_waits(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     first_batch_done(run, cluster)
     cluster.fake.delete("/brokers/ids/4")
@@ -216,6 +217,7 @@ def test_the_trigger_of_a_pause_fires_when_the_broker_is_back(
 # Time windows
 
 
+@ON_ANY_VERSION
 def test_a_run_waits_deferred_until_its_time(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
     opens_at = datetime.now(UTC) + timedelta(hours=1)
@@ -229,6 +231,7 @@ def test_a_run_waits_deferred_until_its_time(run: SimulatedRun, cluster: Simulat
     assert run.resume({"state": "ready"}) == 1
 
 
+@ON_ANY_VERSION
 def test_no_batch_begins_that_could_not_finish_in_time(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     """By the plan it takes 5.6 s. Without earlier runs, half as long again is assumed."""
     first_batch_done(run, cluster)
@@ -240,6 +243,7 @@ def test_no_batch_begins_that_could_not_finish_in_time(run: SimulatedRun, cluste
     assert cluster.leftovers() == []
 
 
+@ON_ANY_VERSION
 def test_a_pause_ends_with_the_time_window(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     first_batch_done(run, cluster)
     cluster.fake.delete("/brokers/ids/4")
@@ -253,6 +257,7 @@ def test_a_pause_ends_with_the_time_window(run: SimulatedRun, cluster: Simulated
         run.resume({"state": "ready"})
 
 
+@ON_ANY_VERSION
 def test_a_time_without_zone_fails_before_anything_is_read(run: SimulatedRun) -> None:
     with pytest.raises(AirflowFailException, match=r"finish_by: .* is not a time with its zone"):
         run.plan(finish_by="2026-11-21T22:00:00")
@@ -288,6 +293,7 @@ def test_a_run_that_is_asked_to_stop_ends_the_batch_and_says_what_is_not_moved(
     assert state is RunState.NOT_AS_APPROVED, "the run's page and the clusters' page can read it"
 
 
+@ON_ANY_VERSION
 def test_a_run_that_is_asked_to_stop_while_it_waits_stops(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     first_batch_done(run, cluster)
     cluster.fake.delete("/brokers/ids/4")

@@ -22,7 +22,7 @@ from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.cluster_lock import ZooKeeperLock
 from support.runs.rebalance_run import POLICY
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batches
+from support.runs.simulated_cluster import ON_ANY_VERSION, TOPICS, SimulatedCluster, SimulatedRun, batches
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, put_topic, register
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
@@ -129,6 +129,7 @@ def test_leaders_of_a_batch_are_elected_before_the_next_one_is_requested(
     assert cluster.leaders(topic)[partition] == move.after[0]
 
 
+@ON_ANY_VERSION
 def test_without_its_throttle_no_batch_is_requested(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="does not hold the cluster any more"):
@@ -140,6 +141,7 @@ def test_without_its_throttle_no_batch_is_requested(run: SimulatedRun, cluster: 
     assert cluster.tree() == before
 
 
+@ON_ANY_VERSION
 def test_a_throttle_that_somebody_removed_stops_the_next_batch(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
     assert run.request() == 1
@@ -199,7 +201,7 @@ CHANGES: list[tuple[Callable[[SimulatedRun, SimulatedCluster], object], str]] = 
 ]
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)  # nothing reaches the controller
+@ON_ANY_VERSION
 @pytest.mark.parametrize(("change", "named"), CHANGES, ids=[named[:30] for _, named in CHANGES])
 @pytest.mark.parametrize("step", ["hold", "request"])
 def test_a_cluster_that_is_not_the_approved_one_is_not_written_to(
@@ -218,7 +220,7 @@ def test_a_cluster_that_is_not_the_approved_one_is_not_written_to(
     assert cluster.tree() == before
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)  # nothing reaches the controller
+@ON_ANY_VERSION
 @pytest.mark.parametrize("name", [json_files.DECISION, "moves/part-0.parquet", "nonce.json", json_files.PROPOSALS])
 def test_files_that_are_not_the_approved_ones_stop_every_step(
     run: SimulatedRun, cluster: SimulatedCluster, name: str

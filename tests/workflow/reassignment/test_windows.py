@@ -27,7 +27,7 @@ from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION
 from support.runs.set_clock import DAY, HOUR, MINUTE, SECOND, Clock
-from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, other_dag_run
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, other_dag_run
 
 LOCK = "/kafka_rebalance/run"
 
@@ -35,12 +35,6 @@ LOCK = "/kafka_rebalance/run"
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return Clock.set_in(monkeypatch)
-
-
-@pytest.fixture(params=["2.0", "2.8"])
-def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    """As a controller of that version behaves."""
-    return SimulatedCluster(monkeypatch, TOPICS, request.param)
 
 
 def give_windows(run: SimulatedRun, clock: Clock, days: str = "daily") -> tuple[Opening, Opening]:

@@ -17,6 +17,7 @@ from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.rebalance.report import read_report
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import (
+    ON_ANY_VERSION,
     RACKS,
     RATE,
     TOPICS,
@@ -94,13 +95,13 @@ def test_partitions_that_were_added_and_a_broker_that_was_restarted_stop_nothing
     assert any("broker 3: it has registered again since the snapshot, with its data" in line for line in said)
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 def test_partitions_that_have_grown_must_be_approved_again(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     cluster.size_bytes = 2_000_000
     refused(run, cluster, r"7\.63 MiB to copy, 3\.81 MiB were approved.*Start a new Dag run, and ask")
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 def test_growth_once_the_first_batch_runs_stops_nothing(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
     assert run.request() == 1
@@ -109,7 +110,7 @@ def test_growth_once_the_first_batch_runs_stops_nothing(run: SimulatedRun, clust
     assert run.request() == 2
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 def test_an_approval_that_has_expired_before_the_first_write_must_be_asked_again(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
@@ -119,7 +120,7 @@ def test_an_approval_that_has_expired_before_the_first_write_must_be_asked_again
     refused(run, cluster, r"has expired.*approval_expires_after_seconds is 86400.*Start a new Dag run")
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 def test_a_target_that_lost_its_disks_stops_the_run(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     restart(cluster, 3)
     cluster.empty_disks.add(3)
@@ -134,7 +135,7 @@ EMPTIES_BROKER_1 = {
 }
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 @pytest.mark.parametrize("requested", [2, 3], ids=["most of its replicas", "all of them"])
 def test_a_broker_that_the_run_itself_has_emptied_did_not_come_back_empty(
     tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, requested: int
@@ -149,7 +150,7 @@ def test_a_broker_that_the_run_itself_has_emptied_did_not_come_back_empty(
     assert run.finish()["passed"] is True
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 def test_a_broker_that_lost_what_the_run_has_left_to_it_came_back_empty(
     tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +204,7 @@ def test_partitions_in_conflict_are_left_out_and_the_rest_is_done_as_approved(
     assert cluster.leftovers() == []
 
 
+@ON_ANY_VERSION
 def test_what_remains_is_scored_by_the_planners_scorer(lenient: SimulatedRun, cluster: SimulatedCluster) -> None:
     planned = json.loads((lenient.folder / json_files.PROPOSALS).read_text())["candidates"]
     after = next(one for one in planned if one["name"] == "light")["scores"]["after"]
@@ -235,7 +237,7 @@ def test_a_topic_that_is_deleted_between_batches_is_left_out_of_what_comes(
     }
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 def test_the_batch_after_one_that_is_left_out_is_looked_at_as_any_other(
     tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -267,7 +269,7 @@ def test_what_was_left_out_stays_out_after_a_retry(lenient: SimulatedRun, cluste
     assert cluster.replicas("orders")[1] == [3, 2]
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 def test_a_plan_of_which_nothing_is_left_stops(lenient: SimulatedRun, cluster: SimulatedCluster) -> None:
     set_lists(cluster, "orders", {"0": [1, 3], "1": [3, 1], "2": [3, 1]})
     set_lists(cluster, "audit", {"0": [4, 1]})
@@ -275,7 +277,7 @@ def test_a_plan_of_which_nothing_is_left_stops(lenient: SimulatedRun, cluster: S
     assert not (lenient.folder / json_files.LEFT_OUT).exists()
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 @pytest.mark.parametrize(
     "change",
     [
@@ -298,7 +300,7 @@ def test_a_list_of_what_is_left_out_that_somebody_changed_stops_every_step(
     assert cluster.tree() == before
 
 
-@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@ON_ANY_VERSION
 def test_the_approved_moves_are_the_same_however_much_is_left_out(
     lenient: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
