@@ -216,7 +216,8 @@ class Visit:
             earlier = self._read[1]
             view = self.cluster.read_view_again(plan.topics, earlier, self._near)
             where = _position(plan, view, self.cluster)
-            if view.brokers == earlier.brokers and _partitions(where.in_flight, where.next) <= self._near:
+            wanted = _partitions(where.in_flight, where.next).union(move.topic_partition for move in where.asked)
+            if view.brokers == earlier.brokers and wanted <= self._near:
                 self._read = self._read[0], view
                 self._near = self._near_to(plan, where)
                 return view, where
@@ -320,6 +321,7 @@ class Visit:
             len(batch.moves),
             sum(move.bytes_to_copy for move in batch.moves),
         )
+        self._near |= _partitions(batch)
         batch_notes.note_going_on(plan)
         batch_notes.note_requesting(plan, batch.moves, fence)
         refused = cluster.request_moves(batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
