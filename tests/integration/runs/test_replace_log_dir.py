@@ -68,9 +68,8 @@ def test_what_lay_on_the_failed_log_dir_is_moved_in_sync_and_verified_and_the_re
     # Not before: a leader below it does not raise its high watermark, and tells no end offset until it has.
     entry = ConfigEntry("min.insync.replicas", "2", incremental_operation=AlterConfigOpType.SET)
     asked = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[entry])
-    for answer in (
-        AdminClient({"bootstrap.servers": cluster.bootstrap_servers}).incremental_alter_configs([asked]).values()
-    ):
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for answer in admin.incremental_alter_configs([asked]).values():
         answer.result()
 
     run.plan(job="replace_log_dir", topics_in=[TOPIC])
