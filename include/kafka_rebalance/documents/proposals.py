@@ -476,6 +476,7 @@ class Why(StrEnum):
 
     CHEAPEST = "cheapest_within_tolerance"
     FEWEST_BYTES = "fewest_bytes_preferred"
+    JOB_ALONE = "job_alone"
     NEAREST = "nearest_to_tolerance"
     GIVEN_ALONE = "only_the_given_plan_changes_anything"
     NOTHING_CHANGES = "nothing_changes"
@@ -540,6 +541,7 @@ class ProposedCandidate:
     scores: Scores
     note: str = ""
     moved_bytes_bound: int | None = None
+    leader_changes_bound: int | None = None  # no order of these lists within the tolerance changes fewer leaders
     cross_rack_bytes: int | None = None
     rack_violations: int | None = None
     crowded_replicas_before: int | None = None  # replicas of a topic beyond its even share plus one

@@ -565,6 +565,12 @@ def _because(recommendation: Recommendation, chosen: CandidateReport) -> str:
             "the run prefers the fewest bytes (prefer), and of the candidates that do the job it copies the fewest. It "
             f"leaves the worst broker {format_share(after)} off its share; the tolerance is {tolerance}"
         )
+    if recommendation.why is Why.JOB_ALONE:
+        return (
+            "it does the job and no more: of the candidates that do it, and leave the cluster as even as it is, it "
+            f"copies the fewest bytes. It leaves the worst broker {format_share(after)} off its share, now it is "
+            f"{format_share(before)}"
+        )
     if recommendation.why is Why.NEAREST:
         return (
             f"no candidate does the job within {tolerance}, and this one comes nearest. For {copies} copied, the worst "

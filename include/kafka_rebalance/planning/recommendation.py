@@ -35,6 +35,9 @@ def recommend(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recomm
 
     A candidate one replica beyond the tolerance comes after those within it.
 
+    A job that names what is to change is done with the fewest bytes, and then with the fewest new
+    leaders, where that leaves the cluster as even as it is. What evens the rest out is a further candidate.
+
     If none ends within the tolerance, it is the nearest one that moves replicas between brokers (jobs `leaders` and
     `elect`: that changes leaders), if it is nearer than the cluster now. Where the job asks for evenness, one that
     changes leaders alone counts too, if it brings the worst broker nearer. None is recommended if the job is impossible
@@ -50,10 +53,11 @@ def recommend(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recomm
     nearer = [plan for plan in moving if by_name or _rank(plan.shortfall_after) < _rank(plan.shortfall_before)]
     met = [plan for plan in nearer if plan.shortfall_after.is_met]
     at_work = [plan for plan in nearer if by_name or any(move.added or move.removed for move in plan.candidate.moves)]
-    if settings.prefer == FEWEST_BYTES:
-        done = [plan for plan in nearer if plan in met or (plan in at_work and plan.shortfall_after.does_the_job)]
-        if done:
-            return _recommended(settings, plans, min(done, key=_cost), Why.FEWEST_BYTES)
+    done = [plan for plan in nearer if plan in met or (plan in at_work and plan.shortfall_after.does_the_job)]
+    if settings.prefer == FEWEST_BYTES and done:
+        return _recommended(settings, plans, min(done, key=_cost), Why.FEWEST_BYTES)
+    if _is_named(settings) and (even := [plan for plan in done if plan.less_even() is None]):
+        return _recommended(settings, plans, min(even, key=_cost), Why.JOB_ALONE)
     if within := [plan for plan in met if plan.shortfall_after.is_met_exactly] or met:
         return _recommended(settings, plans, min(within, key=_cost), Why.CHEAPEST)
     if goal_of(settings, LIGHT).balances:
@@ -61,6 +65,12 @@ def recommend(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recomm
     if at_work:
         return _recommended(settings, plans, _nearest(settings, at_work), Why.NEAREST)
     return Recommendation(None, _why_none(settings, ours), settings.tolerance)
+
+
+def _is_named(settings: Settings) -> bool:
+    """Whether the job names what is to change, so that evenness is not asked for."""
+    named = settings.job in ("drain", "replace", "replication_factor", "repair_racks")
+    return named or settings.relieve_above is not None
 
 
 def _nearest(settings: Settings, at_work: Sequence[DescribedCandidate]) -> DescribedCandidate:
@@ -167,15 +177,20 @@ def _figures(plan: DescribedCandidate) -> tuple[float, float, float]:
 def ranking(plans: Sequence[DescribedCandidate], best: str | None) -> tuple[str, ...]:
     """All candidates in the order to offer them: `best`, the given plan, the rest of the front, all others.
 
+    A plan that does not do the job comes after the front of those that do.
+
     Each next plan of the front is the one furthest from those before it, so that the first few differ well. Plans that
     another one betters come behind, and plans that change nothing come last.
     """
     moving = [plan for plan in plans if plan.candidate.moves]
+    doing = [plan for plan in moving if plan.shortfall_after.does_the_job]
     chosen = [plan for name in dict.fromkeys((best, GIVEN)) for plan in moving if plan.candidate.name == name]
-    rest = [plan for plan in front(moving) if plan not in chosen]
-    while rest:
-        chosen.append(max(rest, key=lambda plan: min((_apart(plan, other, moving) for other in chosen), default=0.0)))
-        rest.remove(chosen[-1])
+    for those in (doing, moving):
+        rest = [plan for plan in front(those) if plan not in chosen]
+        while rest:
+            farthest = max(rest, key=lambda plan: min((_apart(plan, one, moving) for one in chosen), default=0.0))
+            chosen.append(farthest)
+            rest.remove(farthest)
     chosen += [plan for among in (moving, plans) for plan in among if plan not in chosen]
     return tuple(dict.fromkeys(plan.candidate.name for plan in chosen))
 

@@ -15,7 +15,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.recommendation import recommend
+from kafka_rebalance.planning.recommendation import ranking, recommend
 from kafka_rebalance.planning.tables.read_problem import write_snapshot
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of
 
@@ -125,15 +125,22 @@ def test_a_job_that_cannot_be_done_recommends_nobody_and_says_so(tmp_path: Path)
     assert found["recommendation"]["why"] == Why.NOT_POSSIBLE
 
 
-def test_a_drain_that_leaves_the_others_uneven_is_not_within_the_tolerance(tmp_path: Path) -> None:
+def test_a_drain_is_recommended_alone_and_evening_out_the_rest_is_a_further_candidate(tmp_path: Path) -> None:
     lists = partition_rows([[1, 2], [2, 3], [3, 1]] * 20 + [[5, 2]] * 6)
     found = proposed(tmp_path, broker_rows([1, 2, 3, 4, 5]), lists, job="drain", drain=[5])
-    assert candidate(found, "light")["status"] == "ok"
-    assert found["recommended"] in ("balanced", "optimal")
-    preferred = tmp_path / "preferred"
-    preferred.mkdir()
-    found = proposed(preferred, broker_rows([1, 2, 3, 4, 5]), lists, job="drain", drain=[5], prefer="fewest_bytes")
-    assert found["recommended"] == "light"
+    assert (found["recommended"], found["recommendation"]["why"]) == ("light", Why.JOB_ALONE)
+    light, more_even = candidate(found, "light"), found["recommendation"]["more_even"]
+    assert light["moved_bytes"] == sum(row["size_bytes"] for row in lists if 5 in row["replicas"])
+    assert light["leader_changes"] == sum(row["replicas"][0] == 5 for row in lists)
+    assert more_even["candidate"] in ("balanced", "optimal")
+
+
+def test_a_plan_that_does_the_job_comes_before_those_that_do_not() -> None:
+    doing = plan_of(FOUR, EMPTY_FOURTH)
+    doing = like(doing, moved_bytes=doing.copied_bytes + 1)
+    leaders = plan_of(FOUR, EMPTY_FOURTH, "leaders_only")
+    not_doing = replace(leaders, shortfall_after=replace(leaders.shortfall_after, undone=1))
+    assert ranking([not_doing, doing], None) == (doing.candidate.name, "leaders_only")
 
 
 def test_racks_that_are_repaired_come_before_how_even_brokers_are() -> None:
@@ -177,24 +184,24 @@ def test_copies_that_bring_nothing_nearer_than_leaders_alone_are_not_recommended
     assert recommend(Settings(job="repair_racks"), [reached(0.4)]).candidate is None, "that job asks for no evenness"
 
 
-@pytest.mark.parametrize(("job", "chosen"), [("replication_factor", "light"), ("balance", "balanced")])
+@pytest.mark.parametrize(("job", "why"), [("replication_factor", Why.JOB_ALONE), ("balance", Why.NEAREST)])
 def test_a_job_that_does_not_ask_for_evenness_is_not_answered_by_a_dearer_plan_whose_worst_broker_is_further_off(
-    job: str, chosen: str
+    job: str, why: Why
 ) -> None:
-    """`balanced` has more brokers within the tolerance. Only the job `balance` asks for that."""
+    """`balanced` has more brokers within the tolerance. Only the job `balance` pays for that."""
     plan = plan_of(FOUR, EMPTY_FOURTH)
     balanced = replace(plan, shortfall_after=replace(plan.shortfall_after, excess=0.1, furthest=0.18))
     light = like(replace(plan, shortfall_after=replace(plan.shortfall_after, excess=0.2, furthest=0.15)))
     settings = Settings.from_mapping({"job": job} | ({"replication_factor": 3} if job == "replication_factor" else {}))
     found = recommend(settings, [light, balanced])
-    assert (found.candidate, found.why) == (chosen, Why.NEAREST)
+    assert (found.candidate, found.why) == ("balanced", why), "of equal bytes and leaders it is the more even one"
     dearer = like(light, moved_bytes=light.copied_bytes + 1)
     assert recommend(settings, [dearer, balanced]).candidate == "balanced"
     undone = replace(light, shortfall_after=replace(light.shortfall_after, undone=1))
     assert recommend(settings, [undone, balanced]).candidate == "balanced"
 
 
-def test_a_higher_factor_takes_the_candidate_that_copies_no_more_and_ends_nearer(tmp_path: Path) -> None:
+def test_a_higher_factor_takes_of_equal_bytes_the_candidate_with_fewer_new_leaders(tmp_path: Path) -> None:
     """No candidate is within the tolerance: the partitions differ too much in size. `light` leaves leaders alone."""
     drawn = random.Random(0)
     lists = [[drawn.choice((1, 1, 2, 3, 3, 4))] for _ in range(30)]
@@ -202,8 +209,9 @@ def test_a_higher_factor_takes_the_candidate_that_copies_no_more_and_ends_nearer
     rows = partition_rows(lists, size_bytes=sizes, bytes_in_per_second=[size / 100 for size in sizes])
     found = proposed(tmp_path, FOUR, rows, job="replication_factor", replication_factor=4)
     light, balanced = (candidate(found, name) for name in ("light", "balanced"))
-    assert (found["recommended"], found["recommendation"]["why"]) == ("balanced", Why.NEAREST)
-    assert balanced["moved_bytes"] <= light["moved_bytes"]
+    assert (found["recommended"], found["recommendation"]["why"]) == ("light", Why.JOB_ALONE)
+    assert balanced["moved_bytes"] == light["moved_bytes"]
+    assert light["leader_changes"] < balanced["leader_changes"]
 
 
 def test_an_even_cluster_has_nothing_to_recommend(tmp_path: Path) -> None:
