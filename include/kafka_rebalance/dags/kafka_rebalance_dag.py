@@ -114,6 +114,11 @@ REBALANCE_PARAMS: dict[str, Param] = {
     "rack_pinned_topics": several(
         "Rack-pinned topics", "Globs of topics whose replicas move within their rack only.", _TOPICS
     ),
+    "spread_leaders": several(
+        "Spread leaders",
+        "Globs of topics whose leaders spread evenly over the brokers. This costs leader changes of its own.",
+        _TOPICS,
+    ),
     "internal_topics": flag(
         "Internal topics", "Move Kafka's own topics too, such as __consumer_offsets, if the policy allows it.", _TOPICS
     ),

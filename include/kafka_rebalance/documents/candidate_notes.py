@@ -42,6 +42,7 @@ class NoteKind(Enum):
     LISTS_WITHOUT_ROOM = auto()
     LISTS_WITHOUT_LEADER = auto()
     LEADERS_STAY = auto()
+    LEADERS_SPREAD = auto()
     MIN_INSYNC_IS_EXACT = auto()
     REPLICAS_ARE_KEPT = auto()
     REPLICAS_ONLY_REORDERED = auto()
@@ -262,6 +263,7 @@ _TEXTS: Mapping[NoteKind, str | Callable[[Mapping[str, Any]], str]] = {
     NoteKind.LEADERS_STAY: (
         "{leaders:,} leaders stay on brokers that are to lead nothing: no other replica may lead there"
     ),
+    NoteKind.LEADERS_SPREAD: "{leaders:,} leader changes only spread the leaders of topics (spread_leaders)",
     NoteKind.MIN_INSYNC_IS_EXACT: (
         "{partitions} partitions of {topics:topics} would have exactly as many replicas as min.insync.replicas asks "
         "for: the failure of any one of their brokers stops producers with acks=all"

@@ -38,8 +38,9 @@ LEDGER_DAYS = 90  # at least: a run looks so far back for rejected proposals, gr
 STOP, LEAVE_OUT = "stop", "leave_out"
 
 
-def _both(own: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys((*own, *other)))
+def _both(own: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """What either names; None if both leave it open."""
+    return own if other is None else tuple(dict.fromkeys((*(own or ()), *other)))
 
 
 def _either(own: bool | None, other: bool | None) -> bool | None:
@@ -63,6 +64,7 @@ STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "topics_out": _both,
     "pinned_topics": _both,
     "rack_pinned_topics": _both,
+    "spread_leaders": _both,
     "brokers_out": lambda own, other: tuple(sorted({*own, *other})),
     "internal_topics": min,
     "even_at_worst_hour": _either,
@@ -72,7 +74,14 @@ STRICTER: dict[str, Callable[[Any, Any], Any]] = {
 }
 # Of these, what counts for the nightly check too: where replicas may go, and what is measured.
 _OF_PLACES_AND_LOADS = ("topics_out", "pinned_topics", "rack_pinned_topics", "brokers_out", "even_at_worst_hour")
-_OF_A_PLAN = (*_OF_PLACES_AND_LOADS, "copies_within_racks", "leader_changes_per_batch", "prefer", "less_even_plan")
+_OF_A_PLAN = (
+    *_OF_PLACES_AND_LOADS,
+    "spread_leaders",
+    "copies_within_racks",
+    "leader_changes_per_batch",
+    "prefer",
+    "less_even_plan",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +114,9 @@ class Policy:
     topics_out: tuple[str, ...] = ()  # globs; never moved
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
+    spread_leaders: tuple[str, ...] | None = (
+        None  # globs: leaders of these topics spread evenly, for further leader changes; None: of none
+    )
     broker_pools: tuple[BrokerPool, ...] | None = (
         None  # topics that only these brokers hold, and nothing else; None: no
     )
@@ -297,6 +309,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "topics_out": globs,
     "pinned_topics": globs,
     "rack_pinned_topics": globs,
+    "spread_leaders": globs,
     "broker_pools": broker_pools,
     "brokers_out": _ids,
     "rackless_brokers": one_of(RACKLESS),

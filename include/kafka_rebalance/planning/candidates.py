@@ -61,7 +61,7 @@ from kafka_rebalance.planning.search.fewest_bytes import (
     fewest_bytes,
 )
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, joined, placement_of, search_bands
-from kafka_rebalance.planning.search.leaders import with_kept_leaders, with_leaders
+from kafka_rebalance.planning.search.leaders import with_heavy_leaders, with_kept_leaders, with_leaders
 from kafka_rebalance.planning.search.optimal import EFFORT, GAP, NOT_SOLVED, NOTHING, Besides, applies, crowds_more
 from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent, total
 from kafka_rebalance.planning.search.trials import best_of_trials, near_trial
@@ -230,8 +230,8 @@ def _led(frame: Frame, name: str, lists: Ints, budget: Budget, seed: tuple[int, 
         ordered = in_proposed_order(problem, lists, proposed[name], givers, all_leaders=all_leaders)
         led = spent(problem, ordered).leader_changes - spent(problem, lists).leader_changes
         again = replace(budget, leader_changes=budget.leader_changes + led, reached=set(budget.reached))
-        if not again.exceeded():
-            return replace(with_leaders(frame, ordered, again, seed), unordered=lists)
+        if (ordered != lists).any() and not again.exceeded():
+            return replace(with_leaders(frame, ordered, again, seed, from_prices=False), unordered=lists)
     return with_leaders(frame, lists, budget, seed)
 
 
@@ -465,17 +465,32 @@ _FREE, _DIFFER = 400, 0.7  # lists of one step, and the share of them in which t
 _CLOSE = 1.05  # times the relaxation's cost: a search for less is in vain
 _WORTH, _IDLE = 0.98, 3  # times the changes: after three steps in a row that save less, the search ends
 _SAVED = 10  # changes at least: for fewer, other lists than those found are not worth it
+_NEAR = 0.7  # changes: lists within the tolerance are led by what is dearer by no more
 _TIE = 0.01  # of a change: what another leader than the one proposed last costs
 _WHOLE, _BREACH, _FINE = 1e-6, 1e-6, 1e-9
 
 
 def fewer_leader_changes(problem: Problem, name: str, found: FoundLists) -> FoundLists:
     """The lists with fewer changes of today's leaders; those found if that is not possible, or not needed."""
-    if found.goal.one_sided or not solver.available() or leaders_off(problem, found) == 0:
+    if found.goal.one_sided or not solver.available():
         return found
+    fewer, least_saved = None, _SAVED if _as_proposed(problem, name, found) else 1
+    if leaders_off(problem, found) == 0 and problem.settings.max_leader_changes is None:
+        frame = frame_of(problem, found.goal, found.wanted)
+        fewer = with_heavy_leaders(frame, found.unordered, spent(problem, found.unordered), _seed(problem, name))
+    if fewer is not None:
+        if _is_quieter(problem, fewer.lists, found, least_saved):
+            theirs = fewer.lists
+            found = replace(found, replicas=theirs.replicas, budget=theirs.budget, spreads_topics=theirs.spreads_topics)
+        if (problem.leader == problem.replicas[:, 0])[problem.movable].all():
+            found = replace(found, least_leader_changes=fewer.least)
     lists = found.replicas
     before = widened(problem.replicas, lists.shape[1])
     free = _free(problem, found, before)
+    if fewer is not None:
+        near = fewer.dearer(lists) <= _NEAR
+        near[:, 0] = True
+        free &= near & (near.sum(axis=1) > 1)[:, None]
     rows, positions = np.nonzero(free)
     if not 0 < len(rows) <= _VARIABLES:
         return found
@@ -489,8 +504,30 @@ def fewer_leader_changes(problem: Problem, name: str, found: FoundLists) -> Foun
     leaders[rows[led]] = lists[rows[led], positions[led]]
     saved = int((lists[:, 0] != problem.leader).sum() - (leaders != problem.leader).sum())
     budget = replace(found.budget, leader_changes=found.budget.leader_changes - saved)
-    fewer = replace(found, replicas=led_first(lists, leaders), budget=budget)
-    return fewer if saved >= _SAVED and leaders_off(problem, fewer) <= leaders_off(problem, found) + _FINE else found
+    quieter = replace(found, replicas=led_first(lists, leaders), budget=budget)
+    return (
+        quieter
+        if saved >= least_saved and leaders_off(problem, quieter) <= leaders_off(problem, found) + _FINE
+        else found
+    )
+
+
+def _as_proposed(problem: Problem, name: str, found: FoundLists) -> bool:
+    """Whether a list changes to what was proposed last."""
+    proposed = problem.earlier.proposed.get(name)
+    if proposed is None:
+        return False
+    as_then = ~changed_lists(proposed, found.replicas) & changed_lists(problem.replicas, found.replicas)
+    return bool(as_then.any())
+
+
+def _is_quieter(problem: Problem, one: FoundLists, other: FoundLists, least_saved: int) -> bool:
+    """Whether the first lists change fewer leaders by so many, and end as even, with topics that spread as well."""
+    saved = other.budget.leader_changes - one.budget.leader_changes
+    as_even = leaders_off(problem, one) <= leaders_off(problem, other)
+    asked = -len(problem.partition) if problem.settings.spread_leaders else 0  # then no leader too many is allowed
+    spreads = _more_excess(problem, one) <= max(asked, _more_excess(problem, other))
+    return saved >= least_saved and as_even and spreads
 
 
 def _free(problem: Problem, found: FoundLists, before: Ints) -> Bools:

@@ -18,6 +18,7 @@ from kafka_rebalance.model.settings import (
     LEADERS_ONLY,
     LIGHT,
     OPTIMAL,
+    REPLACE_LOG_DIR,
     SEARCHED,
     Settings,
 )
@@ -69,7 +70,7 @@ def recommend(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recomm
 
 def _is_named(settings: Settings) -> bool:
     """Whether the job names what is to change, so that evenness is not asked for."""
-    named = settings.job in ("drain", "replace", "replication_factor", "repair_racks")
+    named = settings.job in ("drain", "replace", "replication_factor", "repair_racks", REPLACE_LOG_DIR)
     return named or settings.relieve_above is not None
 
 

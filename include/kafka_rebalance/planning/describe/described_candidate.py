@@ -101,7 +101,9 @@ _ROUNDING = 1e-6
 _WORDS = 500  # of an error in a note: Spark's have a Java stack
 # The summary of a candidate that is not offered.
 _NOTHING_PLANNED = {
-    **dict.fromkeys(("moved_bytes", "moved_bytes_bound", "moved_replicas", "leader_changes", "batches"), 0),
+    **dict.fromkeys(
+        ("moved_bytes", "moved_bytes_bound", "moved_replicas", "leader_changes", "leader_changes_bound", "batches"), 0
+    ),
     **dict.fromkeys(("cross_rack_bytes", "makespan_seconds", "makespan_bound_seconds", "peak_disk_fraction")),
     "controller_bytes": 0,
     "copies_at_once": 0,
@@ -297,14 +299,17 @@ def _described(
 def _summary(
     problem: Problem, measured: _Measured, planned: Schedule, lists: MovedLists
 ) -> dict[str, float | int | None]:
-    end, throttle = measured.end, problem.settings.throttle_bytes_per_second
+    found, end, throttle = measured.found, measured.end, problem.settings.throttle_bytes_per_second
     shortest = makespan_bound(planned.received, planned.sent, throttle) if throttle else None
     return {
         "moved_bytes": int(lists.copied_bytes.sum()),
-        "moved_bytes_bound": _bytes_bound(problem, measured.found),
+        "moved_bytes_bound": _bytes_bound(problem, found),
         "cross_rack_bytes": _cross_rack_bytes(problem, lists),
         "moved_replicas": int(lists.new.sum()),
-        "leader_changes": int(lists.changes_leader.sum()),
+        "leader_changes": (leader_changes := int(lists.changes_leader.sum())),
+        "leader_changes_bound": None
+        if found.least_leader_changes is None
+        else min(leader_changes, found.least_leader_changes),
         "rack_violations": int(measured.is_broken.sum()),
         "crowded_replicas_before": crowded_replicas(problem, problem.replicas),
         "crowded_replicas": crowded_replicas(problem, end.replicas),

@@ -106,6 +106,8 @@ def _stays(problem: Problem, found: FoundLists, end: Ending) -> Iterator[Note]:
         yield note(NoteKind.LISTS_WITHOUT_LEADER, lists=end.left_out)
     if leaders := leaders_that_stay(problem, end.leaders):
         yield note(NoteKind.LEADERS_STAY, leaders=leaders)
+    if found.spreads_topics:
+        yield note(NoteKind.LEADERS_SPREAD, leaders=found.spreads_topics)
 
 
 def off_notes(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> Iterator[Note]:

@@ -125,6 +125,8 @@ class FoundLists:
     is_proven: bool = False  # no lists do the same with fewer bytes, to a thousandth
     beyond: bool = False  # the same is: as near to the tolerance as anybody can be, where nobody can be within it
     least_bytes: int | None = None  # no lists within the tolerance copy fewer; None: nothing is proven
+    least_leader_changes: int | None = None  # no order of these lists within the tolerance changes fewer leaders
+    spreads_topics: int = 0  # leader changes that only spread the leaders of topics
     no_room: int = 0  # lists that were left out, because no order of the moves has room for both copies of theirs
     off: float = 0.0  # squared distance of the replica metrics to their bands
     parts: tuple[FoundLists, ...] = ()  # with pools: the lists of each, in the order of `parts_of`
@@ -145,7 +147,7 @@ def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
         np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
         for values in (raw, np.sum([one.targets * one.scale for one in found], axis=0))
     )
-    least = [one.least_bytes for one in found]
+    least, changes = ([getattr(one, name) for one in found] for name in ("least_bytes", "least_leader_changes"))
     return FoundLists(
         replicas,
         unordered,
@@ -164,6 +166,8 @@ def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
         # Plans are measured as a whole. Nearest in each pool is not what is as near in all, unless all are within.
         is_proven=all(one.is_proven and (len(found) == 1 or not one.beyond) for one in found),
         least_bytes=None if None in least else sum(filter(None, least)),
+        spreads_topics=sum(one.spreads_topics for one in found),
+        least_leader_changes=None if None in changes else sum(filter(None, changes)),
         off=sum(one.off for one in found),
         parts=tuple(found),
     )

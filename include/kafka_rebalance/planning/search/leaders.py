@@ -8,6 +8,14 @@ from itertools import pairwise, product
 
 import numpy as np
 
+from kafka_rebalance.model.settings import matches
+from kafka_rebalance.planning.bounds.fewest_leader_changes import (
+    Choice,
+    HeavyLeaders,
+    Prices,
+    heavy_leaders,
+    leader_prices,
+)
 from kafka_rebalance.planning.bounds.targets import Bands, band, distance, leader_targets
 from kafka_rebalance.planning.problem.arrays import (
     Bools,
@@ -40,24 +48,44 @@ _WORST = 3  # brokers to look for an exchange or a chain for
 _IDLE = 30  # rounds in a row that spread no topic, until the spreading ends
 # A narrow aim inside the band lets leaders pass through brokers that are within it themselves. The band itself comes
 # last: what a narrow aim calls nearer may be farther from it.
-_AIMS = (0.6, 0.3, 0.0, 1.0)
+_AIMS = (1.0, 0.6, 0.3, 0.0, 1.0)
+# How much dearer than the cheapest a leader may be, in changes: the search turns to dearer ones when no other gains.
+_DEARER = (0.01, 0.03, 0.1, 0.3, 0.6, 1.0, np.inf)
+_CHANGE = 0.05  # of a change: what a gain is divided by besides, where a leader costs nothing
+_WHOLE = 1e-9  # of a leader: what rounding may put a whole number off
 # By how much the excess of its topic grows (0, 1, or -1 from the end): what a gain for the bands counts.
 _TOPIC = np.array([1.0, 0.5, 1.5])
 
 
-def with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, int, int]) -> FoundLists:
+def with_leaders(
+    frame: Frame,
+    replicas: Ints,
+    budget: Budget,
+    seed: tuple[int, int, int],
+    heavy: HeavyLeaders | None = None,
+    *,
+    from_prices: bool = True,
+) -> FoundLists:
     """The lists, re-ordered with few changes until leaders are within the tolerance or nothing gains.
 
     No replica that is out of the ISR now becomes a leader. Kafka itself would wait. The controller ends a reassignment
     only when every replica of the new list is in the ISR (KafkaController.areReplicasInIsr), and it elects preferred
     leaders from the ISR alone. But the batch would wait as long, and the leaders would not be as even as planned. Nor
     does a broker of `brokers_out` become one. A list of which nobody may lead is left as it is (`ending`).
+
+    The search begins with leaders that cost the fewest changes at the prices of what brokers lead, of `heavy`
+    partitions with those named. Without `from_prices`, and under a limit on changes, it begins with the lists as they
+    are. It does so again if prices lead to no leaders within the tolerance.
     """
-    found = _balanced(frame, replicas, budget, seed, topics_first=True)
+    at_prices = from_prices and budget.max_leader_changes is None
+    found = _balanced(frame, replicas, budget, seed, heavy=heavy, at_prices=at_prices)
     if found.off > -_GAIN:  # what is less is rounding, as of a broker that leads exactly its least
         # Swaps that also spread topics may lead to where no other swap gains. The tolerance comes before these.
-        other = _balanced(frame, replicas, budget, seed, topics_first=False)
-        found = other if other.off < found.off + _GAIN else found
+        for topics_first in (True, False) if at_prices else (False,):
+            other = _balanced(frame, replicas, budget, seed, topics_first=topics_first)
+            found = other if other.off < found.off + _GAIN else found
+            if found.off <= -_GAIN:
+                break
     lists = np.where(found.movable[:, None], found.settled, replicas)
     return FoundLists(
         replicas=lists,
@@ -70,15 +98,53 @@ def with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, 
         scale=frame.scale,
         budget=found.budget,
         relief=frame.relief,
+        spreads_topics=found.spreads_topics,
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FewerChanges:
+    """Lists that are led with heavy partitions in mind, and what is known of all orders of them."""
+
+    lists: FoundLists
+    least: int  # no order of the lists within the tolerance changes fewer leaders
+    choice: Choice
+    prices: Prices
+
+    def dearer(self, replicas: Ints) -> Floats:
+        """[row, position] By how many changes it is dearer than the cheapest leader of its list; infinite: barred."""
+        place = (replicas[:, :, None] == self.choice.lists[:, None, :]).argmax(axis=2)
+        more: Floats = np.take_along_axis(self.choice.dearer(self.prices), place, axis=1)
+        return more
+
+
+def with_heavy_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, int, int]) -> FewerChanges | None:
+    """The lists as `with_leaders`, from the leaders of heavy partitions on that the solver finds.
+
+    None if it finds none. Raises SolverError.
+    """
+    leaders = _Leaders(frame, replicas, budget, np.random.default_rng(0), topics_first=True)
+    choice = leaders.choice(leaders.bands(1.0))
+    heavy = heavy_leaders(choice)
+    if heavy is None:
+        return None
+    found = with_leaders(frame, replicas, budget, seed, heavy)
+    return FewerChanges(found, heavy.bound, choice, leader_prices(choice))
+
+
 def _balanced(
-    frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, int, int], *, topics_first: bool
+    frame: Frame,
+    replicas: Ints,
+    budget: Budget,
+    seed: tuple[int, int, int],
+    *,
+    topics_first: bool = True,
+    heavy: HeavyLeaders | None = None,
+    at_prices: bool = False,
 ) -> _Leaders:
     own, rng = replace(budget, reached=set(budget.reached)), np.random.default_rng([*seed, 1_000])
     found = _Leaders(frame, replicas, own, rng, topics_first)
-    found.balance()
+    found.balance(heavy, at_prices=at_prices)
     return found
 
 
@@ -116,6 +182,11 @@ class _Leaders:
         self.leading: Leading | None = None  # made when a chain is looked for
         self.topics = TopicLeaders(problem, self.lists[:, 0])
         self.most_excess = TopicLeaders(problem, problem.leader).excess
+        self.old_leaders: Ints = np.where(self._led_instead, self.leader, self.before[:, 0])
+        self.prices: Prices | None = None
+        self.spreads_topics = 0
+        spread = problem.settings.spread_leaders
+        self.spread: Bools = np.array([matches(topic, spread) for topic in problem.topics] + [False])
 
     def _lead_instead(self, problem: Problem) -> Bools:
         """Puts another replica first in lists whose first one must not be elected: today's leader, if it is there.
@@ -142,15 +213,64 @@ class _Leaders:
         same &= ~self.leaving[self.before[:, 0]]
         return np.where(same[:, None], self.before, self.lists)
 
-    def balance(self) -> None:
-        full = self._bands(1.0)
+    def choice(self, bands: Bands) -> Choice:
+        """Who may lead what. A limit on a whole number of leaders is a whole number."""
+        may_lose, held = self._may_lose(), np.maximum(self.lists, 0)
+        may_lead = self.may_lead & (self.lists >= 0) & self.evened[held] & may_lose[:, None]
+        may_lead[:, 0] |= ~may_lead.any(axis=1) | (may_lose & self.evened[self.lists[:, 0]])
+        whole = Bands(np.ceil(bands.low * self.unit - _WHOLE), np.floor(bands.high * self.unit + _WHOLE))
+        counts = (np.arange(len(self.unit)) == 0) & (whole.low <= whole.high)
+        low, high = (
+            np.where(counts, rounded / self.unit, limit)
+            for rounded, limit in ((whole.low, bands.low), (whole.high, bands.high))
+        )
+        evened = self.evened[:, None]
+        limits = Bands(np.where(evened, low, 0.0), np.where(evened, high, np.inf))
+        led = np.bincount(self.topics.topic * len(self.evened) + self.lists[:, 0], minlength=self.topics.room.size)
+        most = self.topics.room + led.reshape(self.topics.room.shape)
+        changes = self.lists != self.old_leaders[:, None]
+        return Choice(
+            self.lists.copy(), may_lead, changes, self.weights, limits, self.topics.topic, most, self.most_excess
+        )
+
+    def _begin_at_prices(self, bands: Bands, heavy: HeavyLeaders | None) -> None:
+        """Leaders that cost the fewest changes, mended by what is cheapest at these prices."""
+        choice = self.choice(bands)
+        if heavy is not None:
+            choice.may_lead[heavy.rows] = np.arange(self.lists.shape[1]) == heavy.positions[:, None]
+        self.prices = leader_prices(choice)
+        rows = np.flatnonzero(self.prices.position > 0)
+        self._spends(rows, self.prices.position[rows])
+        self._swap(rows, self.prices.position[rows])
+        for dearer in _DEARER:
+            for _ in range(_ROUNDS):
+                rows, positions = self._swaps(bands, dearer)
+                if not len(rows):
+                    break
+                self._spends(rows, positions)
+                self._swap(rows, positions)
+
+    def _dearer(self, rows: Ints) -> Floats:
+        """[row, position] By how many changes it is dearer if that replica leads; 0 without prices."""
+        if self.prices is None:
+            return np.zeros((len(rows), self.lists.shape[1]))
+        lists = self.lists[rows]
+        changes = lists != self.old_leaders[rows, None]
+        cost = self.prices.of_leaders(lists, changes, self.weights[rows], self.topics.topic[rows])
+        more: Floats = cost - cost[:, :1]
+        return more
+
+    def balance(self, heavy: HeavyLeaders | None = None, *, at_prices: bool = False) -> None:
+        full = self.bands(1.0)
+        if at_prices:
+            self._begin_at_prices(full, heavy)
         self._spread_topics(full, self.most_excess, at_any_price=True)
         if self.topics.excess > self.most_excess and self.kept.any():
             kept, self.kept = self.kept, np.zeros_like(self.kept)
             self._spread_topics(full, self.most_excess, at_any_price=True)
             self.kept = kept
         for aim in _AIMS:
-            bands, exchanges, chains = self._bands(aim), 0, _CHAINS
+            bands, exchanges, chains = self.bands(aim), 0, _CHAINS
             for _ in range(_ROUNDS):
                 if self._far(full).max(initial=0.0) <= 0 and self.loads[self.leaving].sum() <= 0:
                     break
@@ -165,32 +285,45 @@ class _Leaders:
                     break
                 self._swap(rows, positions)
         self._undo(full)
-        # Topics alone are no reason for a plan, so that a cluster within the tolerance stays as it is.
-        if (self.movable & changed_lists(self.before, self.settled)).any():
-            self._spread_topics(full, 0)
+        if self.spread.any():
+            before = self._changed
+            self._spread_topics(full, 0, self.spread)
             self._undo(full)
+            self.spreads_topics = max(0, self._changed - before)
 
     @property
     def off(self) -> float:
         """Squared distance to the bands."""
-        return float(self._far(self._bands(1.0)).sum())
+        return float(self._far(self.bands(1.0)).sum())
 
-    def _bands(self, aim: float) -> Bands:
+    def bands(self, aim: float) -> Bands:
         bands = band(self.targets / self.unit, self.goal.tolerance * aim)
         return Bands(np.zeros_like(bands.low), bands.high) if self.goal.one_sided else bands
+
+    @property
+    def _changed(self) -> int:
+        return int((self.lists[:, 0] != self.old_leaders).sum())
 
     def _far(self, bands: Bands) -> Floats:
         return np.where(self.evened, distance(self.loads, bands.low, bands.high), 0.0)
 
-    def _swaps(self, bands: Bands) -> tuple[Ints, Ints]:
-        """(rows, positions) whose replica at the position should lead: at most one change per giver and per taker."""
+    def _swaps(self, bands: Bands, dearer: float = np.inf) -> tuple[Ints, Ints]:
+        """(rows, positions) whose replica at the position should lead: at most one change per giver and per taker.
+
+        At prices it takes those first that gain most for what they cost, and none that is so much `dearer`.
+        """
         concerned = (self._far(bands) > 0) | self.leaving
         rows = np.flatnonzero(self._may_lose() & (concerned[self.lists] & (self.lists >= 0)).any(axis=1))
         gain, grown = self._gains(rows, bands), self._grown(rows)
-        worth = gain * _TOPIC[grown] if self.topics_first else gain
+        never_worse = (grown <= 0) | (grown + self.topics.excess <= self.most_excess)
+        allowed_ones = (grown <= 0, never_worse) if self.topics_first else (never_worse,)
+        if self.prices is None:
+            worth = gain * _TOPIC[grown] if self.topics_first else gain
+        else:
+            cost, allowed_ones = self._dearer(rows), (never_worse,)
+            worth = np.where(cost <= dearer, gain / (np.maximum(cost, 0) + _CHANGE), np.inf)
         worth = np.where(gain < _GAIN, worth, np.inf)
-        never_worse = grown + self.topics.excess <= self.most_excess
-        for allowed in (grown <= 0, never_worse) if self.topics_first else (never_worse,):
+        for allowed in allowed_ones:
             swaps = self._one_each(rows, np.where(allowed, worth, np.inf))
             if len(swaps[0]):
                 return swaps
@@ -267,13 +400,16 @@ class _Leaders:
         self.budget.leader_changes += change
         return True
 
-    def _spread_topics(self, bands: Bands, down_to: int, *, at_any_price: bool = False) -> None:
+    def _spread_topics(
+        self, bands: Bands, down_to: int, topics: Bools | None = None, *, at_any_price: bool = False
+    ) -> None:
         """Spreads the leaders of topics while no broker gets further outside the bands, unless `at_any_price`."""
         least, idle = self.topics.excess, 0
         for _ in range(_ROUNDS):
             if self.topics.excess <= down_to or (idle > _IDLE and not at_any_price):
                 return
             too_many = self.topics.room[self.topics.topic, self.lists[:, 0]] < 0
+            too_many &= True if topics is None else topics[self.topics.topic]
             rows = np.flatnonzero(self._may_lose() & too_many)
             topic = self.topics.topic[rows][:, None]
             found = self._nearest(rows, self._grown(rows) < 0, bands, at_any_price)
@@ -294,7 +430,8 @@ class _Leaders:
         some = asked[:, 1:].any(axis=1)
         gain = self._gains(rows[some], bands)
         possible = np.isfinite(gain) if at_any_price else gain <= -_GAIN
-        return self._one_each(rows[some], np.where(possible & asked[some], gain, np.inf))
+        worth = gain if self.prices is None else self._dearer(rows[some])
+        return self._one_each(rows[some], np.where(possible & asked[some], worth, np.inf))
 
     def _passes_on(self) -> Bools:
         """[topic, broker] Whether the broker leads a partition of the topic that one with room may lead instead."""
@@ -382,7 +519,7 @@ class _Leaders:
 
     def _undo(self, bands: Bands) -> None:
         """Gives leadership back where its change gains nothing."""
-        old_leaders = np.where(self._led_instead, self.leader, self.before[:, 0])
+        old_leaders = self.old_leaders
         changed = self.movable & (self.lists[:, 0] != old_leaders) & self.evened[old_leaders]
         for row in np.flatnonzero(changed & (self.lists == old_leaders[:, None]).any(axis=1)):
             pair = [int(self.lists[row, 0]), int(old_leaders[row])]

@@ -56,6 +56,7 @@ _SUMMARY_TYPES = {
     "cross_rack_bytes": pa.int64(),
     "moved_replicas": pa.int64(),
     "leader_changes": pa.int64(),
+    "leader_changes_bound": pa.int64(),
     "rack_violations": pa.int64(),
     "crowded_replicas_before": pa.int64(),
     "crowded_replicas": pa.int64(),

@@ -80,7 +80,7 @@ def test_a_network_of_twice_the_size_leads_twice_as_many() -> None:
 
 def test_topics_spread_their_leaders_where_a_plan_is_needed_anyway() -> None:
     uneven = partition_rows([[1, 2, 3, 4]] * 8) + partition_rows([[2, 1, 3, 4]] * 8, topic="payments")
-    plan = plan_of(broker_rows([1, 2, 3, 4]), uneven, "leaders_only", tolerance=0.3)
+    plan = plan_of(broker_rows([1, 2, 3, 4]), uneven, "leaders_only", tolerance=0.3, spread_leaders=["*"])
     assert (plan.candidate.summary["excess_leaders_before"], plan.candidate.summary["excess_leaders"]) == (12, 0)
 
 
@@ -94,7 +94,7 @@ def test_topics_alone_are_no_reason_for_a_plan() -> None:
 def test_a_leader_that_changes_for_its_topic_says_so() -> None:
     rows = partition_rows([[1, 2, 3, 4]] * 4) + partition_rows([[2, 3, 4, 1]] * 4, topic="payments")
     rows += partition_rows([[3, 4, 1, 2]] * 8, topic="traces")  # broker 4 leads nothing, so a plan is needed
-    plan = plan_of(broker_rows([1, 2, 3, 4]), rows, "leaders_only", tolerance=0.3)
+    plan = plan_of(broker_rows([1, 2, 3, 4]), rows, "leaders_only", tolerance=0.3, spread_leaders=["*"])
     reasons = {move.reason for move in plan.candidate.moves if move.topic_partition.topic == "orders"}
     assert "broker 1 leads 3 of the topic's partitions too many" in reasons
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,7 @@ from kafka_rebalance.planning.search.frame import FoundLists
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 
-def drawn(seed: int, brokers: int, partitions: int, *, measured: bool) -> Problem:
+def drawn(seed: int, brokers: int, partitions: int, *, measured: bool, **settings: Any) -> Problem:
     """Topics of a few partitions with three replicas each. `measured`: leaders have bytes out of different sizes."""
     rng = np.random.default_rng(seed)
     rows: list[dict[str, object]] = []
@@ -21,7 +23,7 @@ def drawn(seed: int, brokers: int, partitions: int, *, measured: bool) -> Proble
         lists = [(1 + rng.permutation(brokers)[:3]).tolist() for _ in range(count)]
         rates = rng.lognormal(0, 1, count) if measured else np.zeros(count)
         rows += partition_rows(lists, topic=f"topic-{len(rows)}", bytes_out_per_second=rates.tolist())
-    return problem_of(broker_rows(range(1, brokers + 1)), rows)
+    return problem_of(broker_rows(range(1, brokers + 1)), rows, **settings)
 
 
 def test_brokers_at_the_edge_of_the_tolerance_are_within_it_and_leaders_are_searched_once(
@@ -30,8 +32,8 @@ def test_brokers_at_the_edge_of_the_tolerance_are_within_it_and_leaders_are_sear
     searches: list[float] = []
     balance = leader_balance._Leaders.balance
 
-    def counted(leaders: leader_balance._Leaders) -> None:
-        balance(leaders)
+    def counted(leaders: leader_balance._Leaders, *begin: Any, **how: Any) -> None:
+        balance(leaders, *begin, **how)
         searches.append(leaders.off)
 
     monkeypatch.setattr(leader_balance._Leaders, "balance", counted)
@@ -52,7 +54,7 @@ def test_leaders_are_passed_on_no_longer_once_that_spreads_no_topic(monkeypatch:
         excess.append(leaders.topics.excess)
 
     monkeypatch.setattr(leader_balance._Leaders, "_swap", counted)
-    problem = drawn(12, 7, 60, measured=True)
+    problem = drawn(12, 7, 60, measured=True, spread_leaders=["*"])
     found = searched(problem, "leaders_only")
     rounds = len(excess)
     assert rounds - excess.index(min(excess)) > leader_balance._IDLE, "the cluster passes no leader on in vain"

@@ -161,7 +161,7 @@ def test_a_limit_that_was_reached_keeps_the_searched_lists() -> None:
     problem = problem_of(brokers, rows, tolerance=0.04, max_bytes=free.budget.bytes // 2)
     found, best = both(problem)
     assert found.budget.reached
-    assert best is found
+    assert (np.sort(best.replicas) == np.sort(found.replicas)).all()
 
 
 @pytest.mark.parametrize("name", ["_MOST", "available"])
@@ -173,7 +173,7 @@ def test_without_solver_or_on_a_large_cluster_the_searched_lists_stay(
     else:
         monkeypatch.setattr(cheaper_lists, name, 539)
     found, best = both(problem_of(*skewed(1), tolerance=0.04))
-    assert best is found
+    assert (np.sort(best.replicas) == np.sort(found.replicas)).all()
 
 
 @pytest.mark.long
