@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -16,7 +17,7 @@ from kafka import TopicPartition as KafkaTopicPartition
 
 from kafka_rebalance.admin import cluster_view, quorum
 from kafka_rebalance.admin.clients import open_kafka_python
-from kafka_rebalance.admin.cluster_view import read_batch_view, read_topic_ids, read_view, read_view_again
+from kafka_rebalance.admin.cluster_view import read_batch_view, read_moves, read_topic_ids, read_view, read_view_again
 from kafka_rebalance.admin.configs import read_broker_configs, read_topic_configs
 from kafka_rebalance.admin.offsets import read_local_starts
 from kafka_rebalance.admin.quorum import Quorum
@@ -75,6 +76,9 @@ def test_partitions_and_configs_are_those_of_zookeeper(
         monkeypatch.setattr(room, "find_quorum", lambda wire: Quorum(1, 1, frozenset({1}), {}))
     kafka, zookeeper = KafkaConnection(cluster.bootstrap_servers), ZooKeeperConnection(cluster.zookeeper)
     with open_wire(kafka) as wire, open_client(zookeeper) as client:
+        # Without ZooKeeper every broker passes this on. With it, the controller alone answers.
+        controller = json.loads(client.get("/controller")[0])["brokerid"]
+        monkeypatch.setattr(cluster_view, "read_moves", lambda wire, broker: read_moves(wire, controller))
 
         def both() -> tuple[ClusterView, ClusterView]:
             return read_view(wire, topics), reader.read_cluster_view(client, topics)
