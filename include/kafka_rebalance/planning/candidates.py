@@ -525,9 +525,10 @@ def _is_quieter(problem: Problem, one: FoundLists, other: FoundLists, least_save
     """Whether the first lists change fewer leaders by so many, and end as even, with topics that spread as well."""
     saved = other.budget.leader_changes - one.budget.leader_changes
     as_even = leaders_off(problem, one) <= leaders_off(problem, other)
-    asked = -len(problem.partition) if problem.settings.spread_leaders else 0  # then no leader too many is allowed
-    spreads = _more_excess(problem, one) <= max(asked, _more_excess(problem, other))
-    return saved >= least_saved and as_even and spreads
+    most_excess = _more_excess(problem, other)
+    if not problem.settings.spread_leaders:  # else no leader more than in the other lists may be too many
+        most_excess = max(0, most_excess)
+    return saved >= least_saved and as_even and _more_excess(problem, one) <= most_excess
 
 
 def _free(problem: Problem, found: FoundLists, before: Ints) -> Bools:
@@ -599,7 +600,7 @@ def _program(
     topics = TopicLeaders(problem, leaders)
     led = np.bincount(topics.topic * brokers + leaders, minlength=topics.room.size)
     stays = np.bincount(topics.topic[fixed] * brokers + leaders[fixed], minlength=topics.room.size)
-    most = topics.room.ravel() + led
+    most = topics.most.ravel()
     cells, cell = np.unique(topics.topic[rows] * brokers + here, return_inverse=True)
     outside = np.delete(np.maximum(0, stays - most), cells).sum()
 

@@ -75,9 +75,10 @@ class TopicLeaders:
         share /= np.maximum(share.sum(axis=-1, keepdims=True), 1e-300)
         even = (led * ~kept).sum(axis=1)[:, None] * share[np.append(pools.of_topic, 0)]
         # Rounding may put an even share just above a whole number.
-        most = np.where(kept, led, np.ceil(even - 1e-9))
+        most = np.where(kept, led, np.ceil(even - 1e-9)).astype(np.int64)
+        most[topics] = led[topics] + len(self.topic) + 1
+        self.most: Ints = most  # [topic, broker] that it may lead until it leads too many
         self.room = (most - led).astype(np.int32)
-        self.room[topics] = len(self.topic) + 1
         self.excess = int(np.maximum(0, -self.room).sum())  # how many leaders are too many, over topics and brokers
 
     def copy(self) -> TopicLeaders:

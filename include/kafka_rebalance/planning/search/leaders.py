@@ -226,11 +226,9 @@ class _Leaders:
         )
         evened = self.evened[:, None]
         limits = Bands(np.where(evened, low, 0.0), np.where(evened, high, np.inf))
-        led = np.bincount(self.topics.topic * len(self.evened) + self.lists[:, 0], minlength=self.topics.room.size)
-        most = self.topics.room + led.reshape(self.topics.room.shape)
-        changes = self.lists != self.old_leaders[:, None]
+        changes, topics = self.lists != self.old_leaders[:, None], self.topics
         return Choice(
-            self.lists.copy(), may_lead, changes, self.weights, limits, self.topics.topic, most, self.most_excess
+            self.lists.copy(), may_lead, changes, self.weights, limits, topics.topic, topics.most, self.most_excess
         )
 
     def _begin_at_prices(self, bands: Bands, heavy: HeavyLeaders | None) -> None:
