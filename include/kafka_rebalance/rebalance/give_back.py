@@ -27,6 +27,7 @@ from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import GIVE_BACK, GIVEN, Settings
 from kafka_rebalance.moves.move_stage import headed_for
+from kafka_rebalance.pages.units import format_count
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.run.approval_rules import Answer, approval_ends, label
 from kafka_rebalance.run.approved_plan import ApprovedPlan, read_approved
@@ -179,7 +180,7 @@ def not_in_sync_again(moves: Sequence[Move], view: ClusterView) -> Iterator[Find
         to_lead[move.after[0]].append(move.topic_partition)
     for broker, partitions in sorted(to_lead.items()):
         behind = [tp for tp in partitions if broker not in view.partitions[tp].isr]
-        count, subject = _partitions_in_words(len(partitions)), f"broker {broker}"
+        count, subject = format_count(len(partitions), "partition", "partitions"), f"broker {broker}"
         if broker not in view.brokers:
             yield Finding(
                 subject, f"it is to lead {count} again ({some(partitions)}), and is not registered", "Start it"
@@ -190,10 +191,6 @@ def not_in_sync_again(moves: Sequence[Move], view: ClusterView) -> Iterator[Find
                 f"it is to lead {count} again, and is not in sync for {len(behind)} of them ({some(behind)})",
                 "Wait until it has caught up. If it does not, see its log, or leave out these topics with topics_out",
             )
-
-
-def _partitions_in_words(count: int) -> str:
-    return f"{count} partition{'' if count == 1 else 's'}"
 
 
 # Whose approval it has: its own, or that of the demote, if the policy says so and the approver of the demote read so.

@@ -198,7 +198,7 @@ def _ask_unless_given(
 ) -> Request | None:
     given = approval.given_before(inputs, folder, offer, policy)
     if given is not None:
-        _take_given(inputs, approval, folder, nonce, offer, policy, given)
+        _count(inputs, approval, folder, nonce, offer, policy, given, *offer.digests)  # there is one choice
         return None
     requester = requester_of(inputs.deployment, inputs.run, offer.asked_by)
     own = approval.asking_approves(offer)
@@ -209,23 +209,9 @@ def _ask_unless_given(
         by = next(person for person in people if person.name == requester.name)
         log.info("%s is an approver and has asked for this, so nobody else is asked", by.id)
         given = Answer(form.options[0], by.id, by.name, None)
-        _take_given(inputs, approval, folder, nonce, offer, policy, given)
+        _count(inputs, approval, folder, nonce, offer, policy, given, *offer.digests)
         return None
     return Request(form, people, policy.approval_expires_after_seconds, *approval.texts(folder, links))
-
-
-def _take_given(
-    inputs: StepInputs,
-    approval: Approval,
-    folder: RunFolder,
-    nonce: str,
-    offer: Offer,
-    policy: Policy,
-    given: Answer,
-) -> None:
-    """Writes the decision for the only choice."""
-    (choice,) = offer.digests
-    _count(inputs, approval, folder, nonce, offer, policy, given, choice)
 
 
 def take_answer(
