@@ -32,7 +32,7 @@ _GAIN, _NOTHING = 1e-6, 1e-16
 _TINY = 1e-12
 
 _HEAVY = 0.05  # of the most that a broker may lead
-_WEIGHTS = 12  # classes of weight, each half of the one before
+_WEIGHTS = 6  # classes of weight, each half of the one before
 _EFFORT: solver.Options = {
     "mip_rel_gap": 0.01,
     "mip_abs_gap": 0.99,
@@ -69,6 +69,12 @@ class Choice:
             weights=self.weights[rows],
             topic=self.topic[rows],
         )
+
+    def led_by(self, heavy: HeavyLeaders) -> Choice:
+        """The choice, in which heavy partitions are led as named."""
+        may_lead = self.may_lead.copy()
+        may_lead[heavy.rows] = np.arange(may_lead.shape[1]) == heavy.positions[:, None]
+        return replace(self, may_lead=may_lead)
 
     def dearer(self, prices: Prices) -> Floats:
         """[row, position] What each list costs more than with its cheapest leader; infinite: it must not lead."""

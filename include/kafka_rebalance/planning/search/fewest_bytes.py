@@ -181,16 +181,15 @@ def _helped(frame: Frame, placement: Placement, asked: Bands) -> int:
 # With a replica of each partition in each rack, racks exchange nothing. So each rack is searched by itself, if the
 # plan is clearly above the linear program's bound. The relaxation of the rack's largest replicas is rounded and
 # polished. One step then frees all in which it and the lists differ (relaxation induced neighbourhood search: Danna,
-# Rothberg and Le Pape, 2005). Then giants stay, and dives find other brokers for lighter replicas.
+# Rothberg and Le Pape, 2005). Then giants stay, and a dive finds other brokers for lighter replicas.
 
 
 _OF_A_RACK = 35_000  # variables of one rack's program, which takes about a second
 _PRICED = 55_000  # of the program of a dive, which looks at few of its columns
-_DIVES = 2
 _NEAR = 1.02  # times the bound; of a plan that is nearer, no rack is searched
 _SPARE = 5  # crowded replicas fewer than may be, in a dive: rounding may add some
 _CHEAPEST = 400  # variables that the step frees beside those where lists and relaxation differ
-_DRAWS, _DRAWN = 4_000, 3  # roundings of the relaxation: giant replicas decide, and most roundings are dear to mend
+_DRAWS = 4_000  # roundings of the relaxation: giant replicas decide, and most roundings are dear to mend
 _POLISH = Effort()
 _INSIDE = 3e-5  # of a mean broker's load: where the polish aims, because it ends up to 1e-5 outside its bands
 
@@ -240,9 +239,7 @@ def _in_rack(frame: Frame, lists: Ints, here: Bools, met: Bands, seed: Sequence[
         lists = program.lists(after[: near.size] > 0.5)
     elif best is not old:
         lists = best.replicas
-    for _ in range(_DIVES):
-        lists = _after_dive(frame, lists, here, met, worth, rng)
-    return lists
+    return _after_dive(frame, lists, here, met, worth, rng)
 
 
 def _after_dive(frame: Frame, lists: Ints, here: Bools, met: Bands, worth: Floats, rng: np.random.Generator) -> Ints:
@@ -267,7 +264,7 @@ def _roundings(
 ) -> Sequence[Ints]:
     """Lists with each replica on one of the brokers that the relaxation splits it over.
 
-    First each is where most of it is. Then the cheapest of many draws, by what they copy and at least copy to mend.
+    First each is where most of it is. Then the cheapest of many draws, by what it copies and at least copies to mend.
     """
     plain, brokers = near.argmax(axis=1), program.brokers
 
@@ -286,14 +283,9 @@ def _roundings(
     above, below = np.maximum(0.0, loads - met.high[brokers]), np.maximum(0.0, met.low[brokers] - loads)
     mended = np.maximum(above.sum(axis=1), below.sum(axis=1))[:, DISK:].sum(axis=1)
     copied = np.where(program.has[split, drawn], 0.0, weights[:, DISK]).sum(axis=1)
-    best = np.argsort(copied + mended, kind="stable")[:_DRAWN]
-    return [lists_of(plain), *(lists_of(_with(plain, split, one)) for one in drawn[best])]
-
-
-def _with(values: Ints, rows: Ints, others: Ints) -> Ints:
-    values = values.copy()
-    values[rows] = others
-    return values
+    best = plain.copy()
+    best[split] = drawn[(copied + mended).argmin()]
+    return lists_of(plain), lists_of(best)
 
 
 def _searched_rows(frame: Frame, lists: Ints, here: Bools, worth: Floats | None = None) -> Ints:

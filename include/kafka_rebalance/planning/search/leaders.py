@@ -11,7 +11,6 @@ import numpy as np
 from kafka_rebalance.model.settings import matches
 from kafka_rebalance.planning.bounds.fewest_leader_changes import (
     Choice,
-    HeavyLeaders,
     Prices,
     heavy_leaders,
     leader_prices,
@@ -62,7 +61,7 @@ def with_leaders(
     replicas: Ints,
     budget: Budget,
     seed: tuple[int, int, int],
-    heavy: HeavyLeaders | None = None,
+    prices: Prices | None = None,
     *,
     from_prices: bool = True,
 ) -> FoundLists:
@@ -73,12 +72,12 @@ def with_leaders(
     leaders from the ISR alone. But the batch would wait as long, and the leaders would not be as even as planned. Nor
     does a broker of `brokers_out` become one. A list of which nobody may lead is left as it is (`ending`).
 
-    The search begins with leaders that cost the fewest changes at the prices of what brokers lead, of `heavy`
-    partitions with those named. Without `from_prices`, and under a limit on changes, it begins with the lists as they
-    are. It does so again if prices lead to no leaders within the tolerance.
+    The search begins with leaders that cost the fewest changes at these prices of what brokers lead, or at the best
+    ones. Without `from_prices`, and under a limit on changes, it begins with the lists as they are. It does so again if
+    prices lead to no leaders within the tolerance.
     """
     at_prices = from_prices and budget.max_leader_changes is None
-    found = _balanced(frame, replicas, budget, seed, heavy=heavy, at_prices=at_prices)
+    found = _balanced(frame, replicas, budget, seed, prices=prices, at_prices=at_prices)
     if found.off > -_GAIN:  # what is less is rounding, as of a broker that leads exactly its least
         # Swaps that also spread topics may lead to where no other swap gains. The tolerance comes before these.
         for topics_first in (True, False) if at_prices else (False,):
@@ -128,8 +127,8 @@ def with_heavy_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple
     heavy = heavy_leaders(choice)
     if heavy is None:
         return None
-    found = with_leaders(frame, replicas, budget, seed, heavy)
-    return FewerChanges(found, heavy.bound, choice, leader_prices(choice))
+    prices = leader_prices(choice.led_by(heavy))
+    return FewerChanges(with_leaders(frame, replicas, budget, seed, prices), heavy.bound, choice, prices)
 
 
 def _balanced(
@@ -139,12 +138,12 @@ def _balanced(
     seed: tuple[int, int, int],
     *,
     topics_first: bool = True,
-    heavy: HeavyLeaders | None = None,
+    prices: Prices | None = None,
     at_prices: bool = False,
 ) -> _Leaders:
     own, rng = replace(budget, reached=set(budget.reached)), np.random.default_rng([*seed, 1_000])
     found = _Leaders(frame, replicas, own, rng, topics_first)
-    found.balance(heavy, at_prices=at_prices)
+    found.balance(prices, at_prices=at_prices)
     return found
 
 
@@ -231,12 +230,9 @@ class _Leaders:
             self.lists.copy(), may_lead, changes, self.weights, limits, topics.topic, topics.most, self.most_excess
         )
 
-    def _begin_at_prices(self, bands: Bands, heavy: HeavyLeaders | None) -> None:
+    def _begin_at_prices(self, bands: Bands, prices: Prices | None) -> None:
         """Leaders that cost the fewest changes, mended by what is cheapest at these prices."""
-        choice = self.choice(bands)
-        if heavy is not None:
-            choice.may_lead[heavy.rows] = np.arange(self.lists.shape[1]) == heavy.positions[:, None]
-        self.prices = leader_prices(choice)
+        self.prices = prices or leader_prices(self.choice(bands))
         rows = np.flatnonzero(self.prices.position > 0)
         self._spends(rows, self.prices.position[rows])
         self._swap(rows, self.prices.position[rows])
@@ -258,10 +254,10 @@ class _Leaders:
         more: Floats = cost - cost[:, :1]
         return more
 
-    def balance(self, heavy: HeavyLeaders | None = None, *, at_prices: bool = False) -> None:
+    def balance(self, prices: Prices | None = None, *, at_prices: bool = False) -> None:
         full = self.bands(1.0)
         if at_prices:
-            self._begin_at_prices(full, heavy)
+            self._begin_at_prices(full, prices)
         self._spread_topics(full, self.most_excess, at_any_price=True)
         if self.topics.excess > self.most_excess and self.kept.any():
             kept, self.kept = self.kept, np.zeros_like(self.kept)

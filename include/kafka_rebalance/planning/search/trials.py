@@ -100,7 +100,7 @@ def _efforts(start: Placement) -> Sequence[Effort]:
         # On a large cluster 64 replicas are as good as 200, in half the time.
         return (replace(_EMPTY, replicas=64),) if large else _EMPTY_EFFORTS
     # On a larger cluster, several searches are hardly better than one that goes over its moves again.
-    return (Effort() if large else Effort(replicas=400, rebuilds=6),)
+    return (Effort() if large else Effort(replicas=400, rebuilds=4),)
 
 
 def _trial(
