@@ -119,6 +119,11 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "Globs of topics whose leaders spread evenly over the brokers. This costs leader changes of its own.",
         _TOPICS,
     ),
+    "spread_topics": several(
+        "Spread topics",
+        "Globs of topics whose replicas spread evenly over the brokers. This copies bytes of its own.",
+        _TOPICS,
+    ),
     "internal_topics": flag(
         "Internal topics", "Move Kafka's own topics too, such as __consumer_offsets, if the policy allows it.", _TOPICS
     ),

@@ -43,6 +43,7 @@ class NoteKind(Enum):
     LISTS_WITHOUT_LEADER = auto()
     LEADERS_STAY = auto()
     LEADERS_SPREAD = auto()
+    TOPICS_SPREAD = auto()
     MIN_INSYNC_IS_EXACT = auto()
     REPLICAS_ARE_KEPT = auto()
     REPLICAS_ONLY_REORDERED = auto()
@@ -206,6 +207,17 @@ def _few_receive(figures: Mapping[str, Any]) -> str:
     return who + _WORDS.vformat(text, (), figures)
 
 
+def _topics_spread(figures: Mapping[str, Any]) -> str:
+    text = (
+        "{after:,} replicas are more of their topic than their broker's even share (spread_topics), {before:,} before"
+    )
+    if figures["least"]:
+        text += "; racks and replicas that stay leave at least {least:,}"
+    if figures["bytes"]:
+        text += "; {bytes:bytes} are copied for that alone"
+    return _WORDS.vformat(text, (), figures)
+
+
 def _optimum(text: str) -> Callable[[Mapping[str, Any]], str]:
     """`{plans}` in the text are those that the lists are compared with; at its end comes what does not count."""
 
@@ -230,6 +242,10 @@ _DO_NOT_COUNT = {
     "never_goes_back": "; plans that send replicas back to brokers that they left lately do not count",
     "spreads_leaders": "; plans that spread leaders of topics worse than now do not count",
     "crowds_no_more": "; plans in which topics crowd brokers more than now do not count",
+    "spreads_topics": (
+        "; plans in which a broker holds more of a topic of spread_topics than its even share and than in balanced do "
+        "not count"
+    ),
 }
 _LATER = "; leaders are placed afterwards{aside}"
 _STRANDED = "{replicas:,} replicas find no place on the {brokers} brokers that may receive replicas. "
@@ -264,6 +280,7 @@ _TEXTS: Mapping[NoteKind, str | Callable[[Mapping[str, Any]], str]] = {
         "{leaders:,} leaders stay on brokers that are to lead nothing: no other replica may lead there"
     ),
     NoteKind.LEADERS_SPREAD: "{leaders:,} leader changes only spread the leaders of topics (spread_leaders)",
+    NoteKind.TOPICS_SPREAD: _topics_spread,
     NoteKind.MIN_INSYNC_IS_EXACT: (
         "{partitions} partitions of {topics:topics} would have exactly as many replicas as min.insync.replicas asks "
         "for: the failure of any one of their brokers stops producers with acks=all"

@@ -65,6 +65,7 @@ STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "pinned_topics": _both,
     "rack_pinned_topics": _both,
     "spread_leaders": _both,
+    "spread_topics": _both,
     "brokers_out": lambda own, other: tuple(sorted({*own, *other})),
     "internal_topics": min,
     "even_at_worst_hour": _either,
@@ -77,6 +78,7 @@ _OF_PLACES_AND_LOADS = ("topics_out", "pinned_topics", "rack_pinned_topics", "br
 _OF_A_PLAN = (
     *_OF_PLACES_AND_LOADS,
     "spread_leaders",
+    "spread_topics",
     "copies_within_racks",
     "leader_changes_per_batch",
     "prefer",
@@ -116,6 +118,9 @@ class Policy:
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
     spread_leaders: tuple[str, ...] | None = (
         None  # globs: leaders of these topics spread evenly, for further leader changes; None: of none
+    )
+    spread_topics: tuple[str, ...] | None = (
+        None  # globs: replicas of these topics spread evenly, for further bytes; None: of none
     )
     broker_pools: tuple[BrokerPool, ...] | None = (
         None  # topics that only these brokers hold, and nothing else; None: no
@@ -310,6 +315,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "pinned_topics": globs,
     "rack_pinned_topics": globs,
     "spread_leaders": globs,
+    "spread_topics": globs,
     "broker_pools": broker_pools,
     "brokers_out": _ids,
     "rackless_brokers": one_of(RACKLESS),

@@ -33,6 +33,7 @@ _LEFT_OUT_WHEN_OPEN = (
     "broker_pools",
     "replicas_per_broker",
     "spread_leaders",
+    "spread_topics",
 )  # of a digest; earlier versions have no such setting
 
 # Of earlier versions, which documents still have, with the only value that is done now.
@@ -96,6 +97,7 @@ class Settings:
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
     spread_leaders: tuple[str, ...] = ()  # globs: leaders of these topics spread evenly, for further leader changes
+    spread_topics: tuple[str, ...] = ()  # globs: replicas of these topics spread evenly, for further bytes
     broker_pools: tuple[BrokerPool, ...] = ()  # topics that only these brokers hold; all others share the other brokers
     replicas_per_broker: int | None = None  # that one broker may hold in the end, unless it holds more already
     brokers_out: tuple[int, ...] = ()  # they keep their replicas and receive none
@@ -330,6 +332,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "pinned_topics": globs,
     "rack_pinned_topics": globs,
     "spread_leaders": globs,
+    "spread_topics": globs,
     "broker_pools": broker_pools,
     "replicas_per_broker": optional(integer(1)),
     "brokers_out": broker_ids,

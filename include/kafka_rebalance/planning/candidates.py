@@ -51,6 +51,7 @@ from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.leaders import TopicLeaders, ending, may_be_elected
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
 from kafka_rebalance.planning.rules.rack_rule import broken_lists, violations
+from kafka_rebalance.planning.rules.topic_spread import excess_of
 from kafka_rebalance.planning.search import frame as drain_and_replace
 from kafka_rebalance.planning.search import frame as replication_factor
 from kafka_rebalance.planning.search.fewest_bytes import (
@@ -62,7 +63,7 @@ from kafka_rebalance.planning.search.fewest_bytes import (
 )
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, joined, placement_of, search_bands
 from kafka_rebalance.planning.search.leaders import with_heavy_leaders, with_kept_leaders, with_leaders
-from kafka_rebalance.planning.search.optimal import EFFORT, GAP, NOT_SOLVED, NOTHING, Besides, applies, crowds_more
+from kafka_rebalance.planning.search.optimal import EFFORT, GAP, NOT_SOLVED, NOTHING, applies, crowds_more
 from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent, total
 from kafka_rebalance.planning.search.trials import best_of_trials, near_trial
 
@@ -134,7 +135,11 @@ def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> Foun
         return _optimal(frame, seed)
     if not goal.moves_replicas:
         return _led(frame, name, problem.replicas, budget_of(problem), seed)
-    return _moved(frame, name, seed, search)
+    found = _moved(frame, name, seed, search)
+    if not goal.spreads_topics or not isinstance(found, FoundLists):
+        return found
+    plain = _moved(replace(frame, goal=replace(goal, spreads_topics=False)), name, seed, search)
+    return replace(found, bytes_without_spread=plain.budget.bytes) if isinstance(plain, FoundLists) else found
 
 
 def _counted(problem: Problem) -> Problem:
@@ -202,7 +207,7 @@ def _moved(frame: Frame, name: str, seed: tuple[int, int, int], search: Search) 
     if search is Search.NEAR:
         placement, off = near_trial(frame, forced, problem.earlier.proposed[name], seed)
         return replace(_led(frame, name, placement.replicas, placement.budget, seed), off=off)
-    if not (goal.repairs_racks or goal.balances):
+    if not (goal.repairs_racks or goal.balances or goal.spreads_topics):
         return _led(frame, name, forced.replicas, forced.budget, seed)
     found = _balanced(frame, name, forced, seed)
     if _more_excess(problem, found) <= 0:
@@ -313,11 +318,11 @@ def _optimal(frame: Frame, seed: tuple[int, int, int]) -> FoundLists | Described
         return infeasible(problem, OPTIMAL, NOT_SOLVED)
     known = _offered(problem, BALANCED)
     start = None if known is None else known.unordered
-    found, lists = _with_its_leaders(frame, fewest_bytes(frame, start), seed, known)
-    besides = NOTHING
+    besides = NOTHING._replace(spreads_topics=frame.goal.spreads_topics)
+    found, lists = _with_its_leaders(frame, fewest_bytes(frame, start, besides), seed, known)
     if found.replicas is not None and crowds_more(frame, found.replicas):
         # Few optima crowd brokers more, so only then does the program look at that. A drain may have no other place.
-        other = fewest_bytes(frame, start, Besides(crowds_no_more=True))
+        other = fewest_bytes(frame, start, besides._replace(crowds_no_more=True))
         has_to = frame.emptied.any() or violations(frame.rule, problem.replicas).any()
         if other.replicas is not None or not has_to:
             besides, (found, lists) = other.besides, _with_its_leaders(frame, other, seed, known)
@@ -437,6 +442,9 @@ def _is_as_good(problem: Problem, near: FoundLists, fresh: FoundLists) -> bool:
     ):
         return False
     broken = [int(broken_lists(found.rules, found.replicas).sum()) for found in (near, fresh)]
+    excess = [excess_of(problem, found.replicas) for found in (near, fresh)]
+    if excess[0] and excess[1] and excess[0].now > excess[1].now:
+        return False
     before, *crowded = (crowded_replicas(problem, those) for those in (problem.replicas, near.replicas, fresh.replicas))
     return broken[0] <= broken[1] and crowded[0] <= max(before, crowded[1])
 

@@ -98,7 +98,7 @@ def _helps_the_worst(plan: DescribedCandidate) -> bool:
     return plan.shortfall_after.furthest < plan.shortfall_before.furthest - _AS_EVEN
 
 
-def _rank(reached: Shortfall) -> tuple[int, int, float, bool]:
+def _rank(reached: Shortfall) -> tuple[int, int, int, float, bool]:
     """How far from the goal: the smaller, the nearer."""
     return *reached.distance, not reached.is_met_exactly
 

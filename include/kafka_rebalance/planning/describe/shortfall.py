@@ -38,6 +38,7 @@ from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
 from kafka_rebalance.planning.rules.disk_limits import disk_shares, held_bytes, sized_disks
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
+from kafka_rebalance.planning.rules.topic_spread import excess_of, topic_spread
 from kafka_rebalance.planning.rules.where_replicas_may_go import limits_in_the_end, move_rules
 from kafka_rebalance.planning.search.excused_brokers import Led, Outside
 from kafka_rebalance.planning.search.frame import Relief, relief_of, wanted_factor
@@ -55,6 +56,7 @@ class Shortfall:
     excess: float  # squared shares by which brokers are outside the tolerance, summed over brokers and metrics
     furthest: float  # how far the worst broker is from its reachable share, as a share of it
     tolerance: float
+    crowded: int = 0  # replicas beyond the ceilings of `spread_topics` that racks would let a plan spread
 
     @property
     def does_the_job(self) -> bool:
@@ -63,7 +65,7 @@ class Shortfall:
     @property
     def is_met(self) -> bool:
         """Whether the job is done and every broker is within the tolerance, or one replica outside."""
-        return self.does_the_job and not self.excess
+        return self.does_the_job and not self.crowded and not self.excess
 
     @property
     def is_met_exactly(self) -> bool:
@@ -75,9 +77,9 @@ class Shortfall:
         return self.distance <= other.distance and self.is_met_exactly >= other.is_met_exactly
 
     @property
-    def distance(self) -> tuple[int, int, float]:
-        """To compare plans: the job comes before how even the brokers are."""
-        return self.undone, self.rack_violations, self.excess
+    def distance(self) -> tuple[int, int, int, float]:
+        """To compare plans: the job comes before topics, and these come before how even the brokers are."""
+        return self.undone, self.rack_violations, self.crowded, self.excess
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,7 +137,9 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads
     rounded = max(round(excess, 6), 1e-6) if off.any() else 0.0
     # With `relieve_above` the goal asks no broker for a share.
     tolerance = math.inf if held.goal.to_limit else held.goal.tolerance
-    return Shortfall(undone, repairs, rounded, round(furthest, 4), tolerance)
+    spread = excess_of(problem, replicas) if held.goal.spreads_topics else None
+    crowded = 0 if spread is None else spread.now - spread.least
+    return Shortfall(undone, repairs, rounded, round(furthest, 4), tolerance, crowded)
 
 
 def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tuple[Bools, Floats]:
@@ -227,7 +231,11 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints, targets: Fl
     `targets` is [broker], how many replicas each should hold.
     """
     held, sizes = np.maximum(replicas, 0), problem.size_bytes
-    left = left_by_racks(problem, rule, replication(replicas), targets)
+    counts = replication(replicas)
+    crowding = Crowding(
+        replicas, problem.topic, shares(problem)[:, REPLICAS], left_by_racks(problem, rule, counts, targets)
+    )
+    crowding.spread = topic_spread(problem, rule, replicas, counts)
     return Placement(
         replicas,
         replicas,
@@ -240,7 +248,7 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints, targets: Fl
         problem.evened,
         problem.receivers,
         limits_in_the_end(problem),
-        Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS], left),
+        crowding,
         Budget(),
     )
 

@@ -26,6 +26,7 @@ from kafka_rebalance.planning.describe.shortfall import (
 from kafka_rebalance.planning.problem.arrays import DISK, METRICS, Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.rules.leaders import Ending, exactly_min_insync
 from kafka_rebalance.planning.rules.rack_rule import rackless
+from kafka_rebalance.planning.rules.topic_spread import Excess, excess_of
 from kafka_rebalance.planning.rules.where_replicas_may_go import BROKER_LIMITS, NotBack
 from kafka_rebalance.planning.search.fewest_bytes import Optimum, Proof
 from kafka_rebalance.planning.search.frame import FoundLists, Frame
@@ -41,13 +42,16 @@ def status_and_notes(
     """`off` is what is outside the tolerance (`off_notes`); `broken` partitions break the rack rule after."""
     goal, stops = found.goal, _stops(found, end)
     broken = broken if goal.repairs_racks else 0
+    spread = excess_of(problem, found.replicas) if goal.spreads_topics else None
+    crowded = spread is not None and spread.now > spread.least
     outside = outside_pools(problem, found.replicas) if goal.repairs_racks else 0
-    unfinished = bool(off) or broken > 0 or outside > 0 or end.beyond > 0
+    unfinished = bool(off) or broken > 0 or outside > 0 or end.beyond > 0 or crowded
     stopped = bool(stops) and unfinished
     behind = left_behind(problem, found.replicas)
     stays = tuple(_stays(problem, found, end))
     # Only searched moves of replicas promise a band.
-    short = stopped or (bool(off) and goal.moves_replicas and goal.searched) or (outside > 0 and goal.searched)
+    short = stopped or crowded or (bool(off) and goal.moves_replicas and goal.searched)
+    short = short or (outside > 0 and goal.searched)
     status = Status.PARTIAL if short or stays or behind or problem.waits else Status.OK
 
     def notes() -> Iterator[Note]:
@@ -67,6 +71,8 @@ def status_and_notes(
             yield note(NoteKind.REPLICAS_STAY_OUTSIDE_POOLS, replicas=outside)
         if goal.moves_replicas and goal.searched:
             yield from _other_factors(problem, found)
+        if spread is not None:
+            yield _spread(problem, found, spread)
         yield from stays
         yield from exactly_min_insync(problem, replication(found.replicas))
         if behind:
@@ -77,6 +83,18 @@ def status_and_notes(
             yield note(NoteKind.LEADERS_NOT_ELECTED, partitions=end.impossible)
 
     return status, tuple(notes())
+
+
+def _spread(problem: Problem, found: FoundLists, after: Excess) -> Note:
+    """How the topics of `spread_topics` are spread before and after, how they could be at best, and for which bytes."""
+    before, plain = excess_of(problem, problem.replicas), found.bytes_without_spread
+    return note(
+        NoteKind.TOPICS_SPREAD,
+        before=0 if before is None else before.now,
+        after=after.now,
+        least=after.least,
+        bytes=None if plain is None else max(0, found.budget.bytes - plain),
+    )
 
 
 def _stops(found: FoundLists, end: Ending) -> dict[Limit, int]:
@@ -136,6 +154,7 @@ def optimum_note(frame: Frame, found: Optimum) -> Note:
         "never_goes_back": any(isinstance(rule, NotBack) for rule in frame.others),
         "spreads_leaders": found.besides.spreads_leaders,
         "crowds_no_more": found.besides.crowds_no_more,
+        "spreads_topics": found.besides.spreads_topics,
     }
     if found.within is None:
         return Note(NoteKind.NO_OPTIMUM, figures | {"none_exists": found.proof is Proof.NONE_EXISTS})

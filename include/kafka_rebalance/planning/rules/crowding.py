@@ -14,6 +14,7 @@ from kafka_rebalance.planning.problem.arrays import REPLICAS, Bools, Floats, Int
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from kafka_rebalance.planning.rules.rack_rule import RackRule
+from kafka_rebalance.planning.rules.topic_spread import TopicSpread
 
 _ROUNDING = 1e-9
 
@@ -23,6 +24,7 @@ class Crowding:
 
     If `in_total` is a number, a topic may crowd a broker anew once so many crowded replicas have gone elsewhere. If
     `leaders` is given, no replica that comes first may go where its broker would lead too many of the topic.
+    If `spread` is given, its topics have their ceilings instead.
     """
 
     def __init__(self, replicas: Ints, topic: Ints, shares: Floats, left_by_racks: Floats | None = None) -> None:
@@ -43,12 +45,14 @@ class Crowding:
         self.spare = 0  # how many fewer crowded replicas than at first
         self.in_total: int | None = None
         self.leaders: TopicLeaders | None = None
+        self.spread: TopicSpread | None = None
         self._first = replicas[:, 0].copy()
 
     def copy(self) -> Crowding:
         twin = copy(self)
         twin.room, twin._first = self.room.copy(), self._first.copy()
         twin.leaders = None if self.leaders is None else self.leaders.copy()
+        twin.spread = None if self.spread is None else self.spread.copy()
         return twin
 
     @property
@@ -61,6 +65,11 @@ class Crowding:
         """How many first replicas are too many of their topics; 0 without `leaders`."""
         return 0 if self.leaders is None else self.leaders.excess
 
+    @property
+    def excess_replicas(self) -> int:
+        """How many replicas are beyond the ceilings of their topics; 0 without `spread`."""
+        return 0 if self.spread is None else self.spread.excess
+
     def allows(self, rows: Ints, sources: Ints, targets: Ints) -> Bools:
         """[row, target] Whether a replica may come: there is room, or it leaves a crowded broker.
 
@@ -70,6 +79,8 @@ class Crowding:
         free: Bools = np.ones((1, 1), dtype=bool)
         if self.in_total is None or self.spare < self.in_total:
             free = (self.room[topic[:, None], targets] > 0) | (self.room[topic, sources] < 0)[:, None]
+        if self.spread is not None:
+            free = (free | self.spread.asked[topic][:, None]) & self.spread.allows(rows, sources, targets)
         if self.leaders is not None:
             leads = self._first[rows] == sources
             free = free & (~leads[:, None] | (self.leaders.change(rows[:, None], sources[:, None], targets) <= 0))
@@ -102,6 +113,8 @@ class Crowding:
         self.spare += int((self.room[topic, sources] < 0).sum() - (self.room[topic, targets] <= 0).sum())
         np.add.at(self.room, (topic, sources), 1)
         np.subtract.at(self.room, (topic, targets), 1)
+        if self.spread is not None:
+            self.spread.move(rows, sources, targets)
         leads = self._first[rows] == sources
         self._first[rows[leads]] = targets[leads]
         if self.leaders is not None:

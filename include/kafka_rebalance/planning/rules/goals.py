@@ -27,6 +27,7 @@ class Goal:
     one_sided: bool  # only brokers above the band give
     elects: bool  # also elects the preferred leaders of lists that stay
     to_limit: bool = False  # only brings disks below `relieve_above`
+    spreads_topics: bool = False  # of `spread_topics`
     searched: bool = True  # False: the lists come from elsewhere, and promise no band
 
 
@@ -61,4 +62,5 @@ def goal_of(settings: Settings, name: str) -> Goal:
         one_sided=job == "relieve",
         elects=all_leaders or job == "elect",
         to_limit=light and settings.relieve_above is not None,
+        spreads_topics=moves and bool(settings.spread_topics) and job not in ("relieve", REPLACE_LOG_DIR),
     )

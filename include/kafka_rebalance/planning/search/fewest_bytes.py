@@ -75,6 +75,8 @@ def fewest_bytes(frame: Frame, known: Ints | None = None, besides: Besides = NOT
     """
     program = ListProgram(frame)
     program.add_limits()
+    if besides.spreads_topics:
+        program.spread_no_worse_than(frame.problem.replicas if known is None else known)
     if besides.crowds_no_more:
         program.crowd_no_more_than(frame.problem.replicas)
     if besides.spreads_leaders:
@@ -321,6 +323,7 @@ def _rack_program(
     part = replace(problem, replicas=start, movable=movable, closed=problem.closed | ~here)
     program = ListProgram(replace(frame, problem=part, emptied=frame.emptied & here))
     program.crowd_no_more_than(lists, problem.replicas, spare)
+    program.spread_no_worse_than(lists)
     return program, program.program(met), program.values(lists)
 
 

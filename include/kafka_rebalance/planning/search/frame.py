@@ -39,6 +39,7 @@ from kafka_rebalance.planning.rules.crowding import Crowding, left_by_racks
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, disk_shares
 from kafka_rebalance.planning.rules.goals import Goal
 from kafka_rebalance.planning.rules.rack_rule import RackRule, RackRules, distinct, domains_of, rack_rule, violations
+from kafka_rebalance.planning.rules.topic_spread import topic_spread
 from kafka_rebalance.planning.rules.where_replicas_may_go import MoveRule, allowed, limits_in_the_end, move_rules
 from kafka_rebalance.planning.search.placement import Budget, Placement, total
 
@@ -127,6 +128,7 @@ class FoundLists:
     least_bytes: int | None = None  # no lists within the tolerance copy fewer; None: nothing is proven
     least_leader_changes: int | None = None  # no order of these lists within the tolerance changes fewer leaders
     spreads_topics: int = 0  # leader changes that only spread the leaders of topics
+    bytes_without_spread: int | None = None  # that the same search copies without `spread_topics`; None: not searched
     no_room: int = 0  # lists that were left out, because no order of the moves has room for both copies of theirs
     off: float = 0.0  # squared distance of the replica metrics to their bands
     parts: tuple[FoundLists, ...] = ()  # with pools: the lists of each, in the order of `parts_of`
@@ -147,7 +149,10 @@ def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
         np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
         for values in (raw, np.sum([one.targets * one.scale for one in found], axis=0))
     )
-    least, changes = ([getattr(one, name) for one in found] for name in ("least_bytes", "least_leader_changes"))
+    least, changes, plain = (
+        [getattr(one, name) for one in found]
+        for name in ("least_bytes", "least_leader_changes", "bytes_without_spread")
+    )
     return FoundLists(
         replicas,
         unordered,
@@ -167,6 +172,7 @@ def joined(problem: Problem, found: Sequence[FoundLists]) -> FoundLists:
         is_proven=all(one.is_proven and (len(found) == 1 or not one.beyond) for one in found),
         least_bytes=None if None in least else sum(filter(None, least)),
         spreads_topics=sum(one.spreads_topics for one in found),
+        bytes_without_spread=None if None in plain else sum(filter(None, plain)),
         least_leader_changes=None if None in changes else sum(filter(None, changes)),
         off=sum(one.off for one in found),
         parts=tuple(found),
@@ -181,6 +187,9 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
     free = problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
     if problem.failed.size:
         free &= among(replicas, problem.failed)
+    crowding = Crowding(replicas, problem.topic, frame.topic_shares, frame.left_by_racks)
+    if frame.goal.spreads_topics:
+        crowding.spread = topic_spread(problem, frame.rule, replicas, frame.wanted)
     return Placement(
         replicas,
         origin,
@@ -193,7 +202,7 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
         problem.evened,
         problem.receivers,
         frame.limits,
-        Crowding(replicas, problem.topic, frame.topic_shares, frame.left_by_racks),
+        crowding,
         budget,
     )
 

@@ -175,7 +175,10 @@ def _move_all(placement: Placement, moves: Sequence[tuple[int, int]]) -> None:
             now.append((slot, target))
         chosen, to = np.array(now).T
         # They were chosen together, so those moved before may have taken the room of others.
-        fits = placement.has_room(chosen // placement.width, to[:, None])[:, 0]
+        rows = chosen // placement.width
+        fits = placement.has_room(rows, to[:, None])[:, 0]
+        if placement.crowding.spread is not None:
+            fits &= placement.crowding.spread.allows(rows, placement.replicas.ravel()[chosen], to[:, None])[:, 0]
         placement.move(chosen[fits], to[fits])
         moves = later
 

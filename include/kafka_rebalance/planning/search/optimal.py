@@ -28,6 +28,7 @@ from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from kafka_rebalance.planning.rules.rack_rule import domains_of, in_racks, rack_rule
+from kafka_rebalance.planning.rules.topic_spread import topic_spread
 from kafka_rebalance.planning.search.frame import Frame, placement_of
 from kafka_rebalance.planning.search.placement import Placement, spent
 
@@ -285,6 +286,20 @@ class ListProgram:
         kept = np.maximum(0, -found.room).sum() - self.with_crowds(now.ravel())[self.has.size :].sum()
         self._add(columns[None], 1.0, -np.inf, max(kept, max(before.replicas, found.replicas) - spare) - kept)
 
+    def spread_no_worse_than(self, lists: Ints) -> None:
+        """No broker holds more of a topic of `spread_topics` than its ceiling, or than with these lists."""
+        frame = self._frame
+        if not frame.goal.spreads_topics:
+            return
+        spread = topic_spread(frame.problem, frame.rule, lists, frame.wanted)
+        if spread is None:
+            return
+        topic, now = frame.problem.topic[self.partitions], self.values(lists)[: self.has.size].reshape(self.has.shape)
+        for number in np.unique(topic[spread.asked[topic]]).tolist():
+            rows = np.flatnonzero(topic == number)
+            fits = now[rows].sum(axis=0) + np.maximum(0, spread.room[number, self.brokers])
+            self._add(self._columns[rows].T, 1.0, -np.inf, fits)
+
     def _takes(self) -> Floats:
         """[partition, broker] 1 where the replica may be. A new one needs a receiver that takes it, and room."""
         receives = self._frame.problem.receivers[self.brokers]
@@ -416,6 +431,7 @@ def cheaper_by_steps(frame: Frame, lists: Ints, met: Bands, seed: Sequence[int])
     """The cheapest lists within the bands that steps over the whole cluster find; `lists` itself if there are none."""
     program = ListProgram(frame)
     program.crowd_no_more_than(lists)
+    program.spread_no_worse_than(lists)
     whole = program.program(met)
     first = program.values(lists)
     if whole.breach(first) > BREACH:
@@ -694,6 +710,9 @@ class Besides(NamedTuple):
 
     spreads_leaders: bool = False  # in their best order topics have no more excess leaders than now
     crowds_no_more: bool = False  # topics crowd brokers with no more replicas in total than now
+    spreads_topics: bool = (
+        False  # of topics of `spread_topics` no broker holds more than its ceiling, or than known lists
+    )
 
 
 NOTHING = Besides()
@@ -704,6 +723,7 @@ def keeps_rules(frame: Frame, new: Placement, old: Placement) -> bool:
     problem = frame.problem
     before = Crowding(problem.replicas, problem.topic, frame.topic_shares, frame.left_by_racks)
     keeps = new.crowding.replicas <= max(before.replicas, old.crowding.replicas)
+    keeps &= new.crowding.excess_replicas <= old.crowding.excess_replicas
     return keeps and not new.budget.exceeded() and (old.too_full or not new.too_full)
 
 

@@ -20,6 +20,7 @@ from kafka_rebalance.planning.search.excused_brokers import settle
 from kafka_rebalance.planning.search.frame import Frame, placement_of, search_bands
 from kafka_rebalance.planning.search.greedy import Effort, greedy, polish
 from kafka_rebalance.planning.search.placement import GAIN, Limit, Placement, spent
+from kafka_rebalance.planning.search.spread_topics import spread_topics
 
 # A small cluster is searched with several trade-offs, because there one replica too many is a per cent.
 _SMALL_REPLICAS = 6_000
@@ -44,13 +45,15 @@ def best_of_trials(
 ) -> tuple[Placement, float]:
     """Repairs racks and balances with each effort. Returns the trial nearest to balance, then with the fewest bytes.
 
+    Topics that are to spread come before that.
+
     The second value is its squared distance to the bands. With `holds_leaders` no move of a first replica makes its
     broker lead too many partitions of a topic.
     """
     full = _asked(frame, start)
     at_first = nearness(start, full)
     enough = _enough(frame, start, full)
-    best, best_key = start, (np.inf, 0, 0)
+    best, best_key = start, (np.inf, np.inf, 0, 0)
     efforts = _efforts(start)
     if frame.problem.settings.job == "repair_racks" and frame.goal.balances:
         efforts = [replace(effort, keeps_leaders=keeps) for keeps in (True, False) for effort in efforts]
@@ -60,12 +63,13 @@ def best_of_trials(
         rng = np.random.default_rng([*seed, number])
         found = _trial(frame, start, full, effort, rng, holds_leaders=holds_leaders)
         near = nearness(found, full)
-        key = (*near, spent(frame.problem, found.replicas).leader_changes)
+        excess, changes = found.crowding.excess_replicas, spent(frame.problem, found.replicas).leader_changes
+        key = (excess, *near, changes)
         if key < best_key:
             best, best_key = found, key
         if not frame.goal.balances or (at_first[0] == 0 and near == at_first):
             break  # there is nothing to search or to better
-    return best, best_key[0]
+    return best, best_key[1]
 
 
 def near_trial(frame: Frame, start: Placement, proposed: Ints, seed: tuple[int, int, int]) -> tuple[Placement, float]:
@@ -130,6 +134,7 @@ def _trial(
     if goal.repairs_racks:
         _enter_pools(placement, problem.pools.foreign, bands)
         repair_racks(placement, bands, keeps_leaders=effort.keeps_leaders or not goal.balances)
+    spread_topics(placement, bands)
     if not goal.balances:
         return placement
     givers = problem.evened.copy()
@@ -278,6 +283,8 @@ def rebuilt(
     bound = violations(placement.rule, placement.origin)
     homeless = (placement.origin < 0) | ~placement.free | ~placement.evened[origin]
     bound |= ((placement.replicas != placement.origin) & homeless).any(axis=1)
+    if placement.crowding.spread is not None:  # what spreads a topic gains nothing for the bands
+        bound |= placement.crowding.spread.asked[placement.crowding.topic]
     for _ in range(effort.rebuilds):
         if best.budget.bytes <= enough:
             break
@@ -298,6 +305,7 @@ def rebuilt(
                 _place(trial, np.flatnonzero(differs.ravel()), best.replicas)
         fits = trial.crowding.spare >= min(0, best.crowding.spare) and not trial.budget.exceeded()
         fits &= trial.crowding.excess_leaders <= best.crowding.excess_leaders
+        fits &= trial.crowding.excess_replicas <= best.crowding.excess_replicas
         # Replicas that went home together may have found their room taken, and gain too little to leave again.
         fits &= best.too_full or not trial.too_full
         if fits and any(key < least for key, least in zip(keys, best_keys, strict=True)):
