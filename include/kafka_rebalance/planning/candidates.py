@@ -296,7 +296,8 @@ def _cheaper(problem: Problem, name: str, best: FoundLists) -> FoundLists:
     lists = cheaper_lists(frame, best.unordered, seed)
     if lists is None:
         return best
-    cheaper = replace(_led(frame, name, lists, spent(problem, lists), seed), off=best.off)
+    led = _led(frame, name, lists, spent(problem, lists), seed)
+    cheaper = replace(led, off=best.off, bytes_without_spread=best.bytes_without_spread)
     return best if _more_excess(problem, cheaper) > max(0, _more_excess(problem, best)) else cheaper
 
 

@@ -129,6 +129,7 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
     settings["rackless_brokers"] = draw(st.sampled_from(["refuse", "one_rack", "one_rack"]))
     settings["more_replicas_than_racks"] = draw(st.sampled_from([False, True]))
     settings["rack_pinned_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
+    settings["spread_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
     settings["broker_pools"] = draw(_pools(ids))
     settings["copies_per_broker"] = draw(st.integers(0, 5))
     settings["partitions_per_batch"] = draw(st.integers(1, 100))

@@ -61,7 +61,7 @@ def test_what_waits_names_its_brokers(named: list[object], count: int, being_del
 
 
 def test_what_is_proven_says_of_which_plans_and_what_does_not_count() -> None:
-    asides = {"never_goes_back": True, "spreads_leaders": False, "crowds_no_more": False}
+    asides = {"never_goes_back": True} | dict.fromkeys(("spreads_leaders", "crowds_no_more", "spreads_topics"), False)
     figures = {"tolerance": 0.1, "within": Within.ONE_REPLICA, "keeps_headroom": True, **asides}
     assert clauses_in_words([Note(NoteKind.PROVEN, figures)]) == (
         "Proven: no plan within 10 % or one replica and as near to it in all but leaders, without moves to disks "

@@ -200,7 +200,7 @@ def judged(partitions: Rows, plan: DescribedCandidate, holders: list[int], racks
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn(), st.sampled_from(MOVING), st.sampled_from([0.1, 0.3, 0.5]))
 def test_an_independent_judge_finds_no_lists_that_spread_the_topic_better(
     cluster: tuple[Rows, Rows, dict[int, str], list[int]], name: str, tolerance: float
