@@ -95,6 +95,18 @@ def test_relieve_takes_from_the_full_broker_alone(
     assert max(held.values()) <= 2, held
 
 
+def test_a_topic_that_is_to_spread_ends_with_its_even_share_on_every_broker(
+    run: InProcessRun, topic: Callable[..., str], client: KazooClient, cluster: LocalCluster
+) -> None:
+    names = [topic("hot", dict.fromkeys(range(6), (1, 2))), topic("cold", dict.fromkeys(range(6), (4, 5)))]
+    proposals = run.plan(topics_in=names, spread_topics=["hot"], max_bytes=10 * MEGABYTE)
+    assert run.carry_out(proposals["recommended"])["passed"] is True
+    held = [broker for found in lists(client, "hot").values() for broker in found]
+    assert {broker: held.count(broker) for broker in set(held)} == dict.fromkeys(range(1, 7), 2)
+    for tp, replicas in lists(client, *names).items():
+        assert len({cluster.brokers[broker] for broker in replicas}) == 2, tp
+
+
 def test_replicas_that_share_a_rack_are_spread_over_racks(
     run: InProcessRun, topic: Callable[..., str], client: KazooClient, cluster: LocalCluster
 ) -> None:
