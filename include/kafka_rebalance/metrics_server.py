@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
+import math
 import re
 import socket
 import ssl
@@ -161,7 +162,24 @@ def query_range(server: MetricsServer, begin: int, end: int, step: int, timeout_
     Raises AuthenticationError if token, password or a certificate is refused. Raises ReadError if the answer does not
     come whole within the limits, is an error, or is partial by its own words.
     """
-    asked = {"query": server.bytes_in, "start": begin, "end": end, "step": step}
+    return _query(server, server.bytes_in, begin, end, step, timeout_seconds)
+
+
+def query_now(
+    server: MetricsServer, query: str, now: int, timeout_seconds: float
+) -> Iterator[tuple[dict[str, str], float]]:
+    """The labels and the value of each series of a query at one moment, in seconds since 1970. Errors as in
+    `query_range`. A value that is no number is left out.
+    """
+    for series in _query(server, query, now, now, 1, timeout_seconds):
+        for _, text in series.values[-1:]:
+            with suppress(ValueError):
+                if math.isfinite(value := float(text)):
+                    yield series.metric, value
+
+
+def _query(server: MetricsServer, query: str, begin: int, end: int, step: int, timeout_seconds: float) -> list[Series]:
+    asked = {"query": query, "start": begin, "end": end, "step": step}
     try:
         with _connected(server, timeout_seconds) as connection:
             target = f"{urlsplit(server.url).path}{_PATH}?{urlencode(asked)}"

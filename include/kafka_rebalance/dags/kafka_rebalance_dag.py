@@ -170,6 +170,15 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "networks; the connection must have their capacities. The approver may change it.",
         section=_LIMITS,
     ),
+    "throttle_from_bytes_per_second": optional(
+        "integer",
+        "Throttle from (bytes/s per broker)",
+        "Makes the throttle a range, with Throttle as its high end. The run begins at this rate, and changes each "
+        "broker's rate by what it sees of the cluster. Empty: one rate.",
+        _LIMITS,
+        minimum=1,
+        maximum=LARGEST_NUMBER,
+    ),
     "copies_per_broker": number(
         _DEFAULT.copies_per_broker,
         "Copies per broker",

@@ -49,6 +49,7 @@ INSTALLATION = "installation.json"  # below runs_url: distinguishes two Airflows
 BATCHES = "batches.json"
 PROGRESS = "progress.json"
 FOLLOWING = "following.json"  # the batch that the triggerer follows
+RATE_STEPS = "rate_steps.json"  # the rates that a run with a range of them has chosen
 CONTROL = "control.json"  # what people ask of a running rebalance
 CANCELLED = "cancelled.json"  # the cancel alone, so that nobody who writes control.json at the same moment loses it
 LEFT_OUT = "left_out.json"  # approved moves that are not made, why, and the scores of the rest

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 
-from kafka_rebalance.documents.json_files import THROTTLE, JsonFile, decode, time_in
+from kafka_rebalance.documents.json_files import THROTTLE, JsonFile, decode, omitted, time_in
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.given_json import LONG_MAX
 from kafka_rebalance.kafka.throttles import (
@@ -69,7 +69,7 @@ class ThrottleLease:
 
     run: str  # Dag id and run id
     candidate_digest: str
-    bytes_per_second: int  # now; the approved one is `taken_at_rate`
+    bytes_per_second: int  # now; the approved one is `taken_at_rate`. Of a range the highest
     wanted: Mapping[str, Mapping[str, str]]
     prior: Mapping[str, Mapping[str, str | None]]
     owner: str = ""  # which Airflow, as in the lock
@@ -81,6 +81,9 @@ class ThrottleLease:
     generation: str = ""  # of the fence under which this was written; empty if an older version wrote it
     first_bytes_per_second: int | None = None  # if the rate was changed since
     rate_changes: tuple[RateChange, ...] = ()
+    # Of a range, every rate that the run may give a broker, ascending; empty: the approval has one rate. `wanted` has
+    # the lowest, with which each broker begins.
+    ladder: tuple[int, ...] = omitted(())
     handed_over_at: str | None = None  # the run gave up with copies in flight: the janitor keeps the throttle
     suspended_at: str | None = None  # put back while the next batch waits; none of it need be in force
     released_at: str | None = None  # everything is as it was before, but for `left_behind`
@@ -101,6 +104,22 @@ class ThrottleLease:
         return self.bytes_per_second if self.first_bytes_per_second is None else self.first_bytes_per_second
 
     @property
+    def adapts(self) -> bool:
+        """Whether the run itself chooses each broker's rate of the ladder. A rate that a person sets ends that."""
+        return bool(self.ladder) and not self.rate_changes
+
+    @property
+    def lowest_rate(self) -> int:
+        """The rate at which a broker may stay for as long as the run lasts: the lowest of a range."""
+        return self.ladder[0] if self.adapts else self.bytes_per_second
+
+    @property
+    def rate_in_words(self) -> str:
+        """`8000000 bytes/s`, or of a range `1000000 to 8000000 bytes/s`."""
+        lowest = f"{self.lowest_rate} to " if self.adapts else ""
+        return f"{lowest}{self.bytes_per_second} bytes/s"
+
+    @property
     def is_set(self) -> bool:
         """Whether the throttle need be in force."""
         return self.released_at is None and self.suspended_at is None
@@ -112,9 +131,11 @@ class ThrottleLease:
 
     @property
     def own_rates(self) -> frozenset[str]:
-        """Every rate that this lease may have set. A change that breaks off leaves some brokers at the rate before."""
-        rates = (self.taken_at_rate, self.bytes_per_second, *(change.bytes_per_second for change in self.rate_changes))
-        return frozenset(map(str, rates))
+        """Every rate that this lease may have set. A change that breaks off leaves some brokers at the rate before.
+        Each broker may have another one of the ladder.
+        """
+        changed = (change.bytes_per_second for change in self.rate_changes)
+        return frozenset(map(str, (self.taken_at_rate, self.bytes_per_second, *changed, *self.ladder)))
 
     def may_have_set(self, key: str, value: str | None) -> bool:
         """Whether a key of a broker has a value that this lease may have set there."""
@@ -155,7 +176,8 @@ class ThrottleLease:
 
     def to_mapping(self) -> dict[str, Any]:
         changes, before = [asdict(change) for change in self.rate_changes], [asdict(rest) for rest in self.left_before]
-        return {**asdict(self), "rate_changes": changes, "left_before": before}
+        written = {**asdict(self), "rate_changes": changes, "left_before": before}
+        return written if self.ladder else {key: value for key, value in written.items() if key != "ladder"}
 
     @classmethod
     def from_mapping(cls, document: object) -> Self:

@@ -56,7 +56,7 @@ _TLS_FLAGS = ("use_ssl", "verify_certs", "check_hostname")
 _TLS_KEYS = (*_TLS_FLAGS, "ca", "certfile", "keyfile", "keyfile_password")
 _VISIBLE = re.compile("[!-~]+")  # ASCII without spaces: what a header and a path take
 _METRICS_TLS = ("ca", "certfile", "keyfile", "keyfile_password")
-_METRICS_KEYS = ("url", "bytes_in", *_METRICS_TLS, "token", "username", "password")
+_METRICS_KEYS = ("url", "bytes_in", "network_use", "produce_latency", *_METRICS_TLS, "token", "username", "password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,14 @@ class BrokerCapacity:
 
 @dataclass(frozen=True, slots=True)
 class MetricsServer:
-    """A server with Prometheus' HTTP API, and the query for the bytes in a second of each topic."""
+    """A server with Prometheus' HTTP API, and queries: for the bytes in a second of each topic, and for what a run with
+    a range of rates looks at.
+    """
 
     url: str  # without /api/v1
     bytes_in: str
+    network_use: str | None = None  # of each broker, as a share of its network; None: not looked at
+    produce_latency: str | None = None  # of each broker, in seconds; None: not looked at
     ca: str | None = None  # a file of trusted certificates; None: the machine's own
     certfile: str | None = None  # PEM: the certificate that this side shows, with its chain
     keyfile: str | None = None

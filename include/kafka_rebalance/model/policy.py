@@ -189,8 +189,10 @@ class Policy:
         policy forbids the throttle, a broker or the internal topics of the request.
         """
         throttle = request.throttle_bytes_per_second or self.max_throttle_bytes_per_second
-        problem = self.throttle_problem(throttle)
-        problems = [] if problem is None else [problem]
+        lowest = request.throttle_from_bytes_per_second
+        problems = self.throttle_problems(throttle, lowest)
+        if not problems and lowest is not None and lowest > throttle:
+            problems.append(f"throttle_from_bytes_per_second {lowest} is above the policy's {throttle} bytes/s")
         kept_out = sorted(set(self.brokers_out) & (request.leaving | set(request.replace.values())))
         if kept_out:
             problems.append(f"brokers_out of the policy keeps out broker {listed(kept_out)}")
@@ -248,6 +250,11 @@ class Policy:
     def bytes_limit(self, cluster_bytes: int) -> int:
         """What one run may copy at most. `cluster_bytes` is what all replicas hold together."""
         return min(self.max_bytes, int(self.max_bytes_share * cluster_bytes))
+
+    def throttle_problems(self, bytes_per_second: int, lowest: int | None) -> list[str]:
+        """Of a rate, or of both ends of a range."""
+        found = [self.throttle_problem(rate) for rate in (bytes_per_second, lowest) if rate is not None]
+        return [problem for problem in found if problem is not None]
 
     def throttle_problem(self, bytes_per_second: int) -> str | None:
         least, most = self.min_throttle_bytes_per_second, self.max_throttle_bytes_per_second

@@ -34,6 +34,7 @@ _LEFT_OUT_WHEN_OPEN = (
     "replicas_per_broker",
     "spread_leaders",
     "spread_topics",
+    "throttle_from_bytes_per_second",
 )  # of a digest; earlier versions have no such setting
 
 # Of earlier versions, which documents still have, with the only value that is done now.
@@ -120,6 +121,9 @@ class Settings:
     partitions_per_batch: int = 0  # at most; 0: as many as there are brokers, and at least 250
     leader_changes_per_batch: int = 1000  # at most
     throttle_bytes_per_second: int | None = None  # of each broker; None in a run: the most that the policy allows
+    throttle_from_bytes_per_second: int | None = (
+        None  # the run begins with it, and itself chooses the rate of each broker between the two; None: one rate
+    )
     disk_headroom: float = 0.10  # share of a disk that stays free while both copies exist
     policy_digest: str | None = None  # ties every candidate's digest to the policy
 
@@ -236,6 +240,7 @@ def _contradictions(settings: Settings) -> list[str]:
     named = set(settings.named_receivers)
     emptied, closed = (sorted(brokers & named) for brokers in (settings.leaving, set(settings.brokers_out)))
     outside = sorted(receiving - named) if named else []
+    lowest, highest = settings.throttle_from_bytes_per_second, settings.throttle_bytes_per_second
     contradictions = {
         "job 'elect' cannot have 'drain' or 'replace'; use job 'leaders' to take leadership from a broker": (
             job == "elect" and settings.leaving
@@ -263,6 +268,9 @@ def _contradictions(settings: Settings) -> list[str]:
             outside
         ),
         f"job {job!r} moves no replica, so it cannot have 'brokers_in'": job in LEADERS_ALONE and settings.brokers_in,
+        f"'throttle_from_bytes_per_second' ({lowest}) is above 'throttle_bytes_per_second' ({highest})": (
+            lowest is not None and highest is not None and lowest > highest
+        ),
         "a broker is in both 'drain' and 'replace'": set(settings.drain) & set(settings.replace),
         "'replace' names one new broker for two old ones": len(receiving) < len(settings.replace),
     }
@@ -355,6 +363,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "partitions_per_batch": integer(0),
     "leader_changes_per_batch": integer(1),
     "throttle_bytes_per_second": optional(integer(1)),
+    "throttle_from_bytes_per_second": optional(integer(1)),
     "disk_headroom": number_reader("from 0 to below 1", lambda share: 0 <= share < 1),
     "policy_digest": optional(text),
 }

@@ -28,6 +28,7 @@ from kafka_rebalance.run.checks.batch_wait import Wait, still_missing
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.stop_and_cancel_requests import Control, read_control
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState, Watcher, look_with_new_connection
+from kafka_rebalance.throttle.adapt_rates import RateWatch
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import desired_throttle
 from kafka_rebalance.throttle.lease_files import rate_in_force, read_copy
@@ -60,15 +61,16 @@ class BatchFollower(Watcher):
         self._measured_bytes: int | None = None
         self._is_measured = False  # or brokers that were asked once did not tell
         self._throttle = ThrottleWatch(folder)
+        self._rates = RateWatch(folder)
         self._requested = False
         self._flying = frozenset[TopicPartition]()  # of the batch, at the last look
         self._unreadable_since: float | None = None
         self._unreadable_for: float | None = None
         self._log = OnceSaid()
 
-    def share(self, cluster: OpenCluster, throttle_watch: ThrottleWatch) -> None:
-        """Uses the cluster that its worker has open, and what that has seen of the throttle."""
-        self._open, self._throttle = cluster, throttle_watch
+    def share(self, cluster: OpenCluster, throttle_watch: ThrottleWatch, rate_watch: RateWatch) -> None:
+        """Uses the cluster that its worker has open, and what that has seen of throttle and rates."""
+        self._open, self._throttle, self._rates = cluster, throttle_watch, rate_watch
 
     def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
         self._read_control(say)
@@ -82,6 +84,8 @@ class BatchFollower(Watcher):
             self._log.once("notes", why, say)
         if look.has_room:
             return BatchSeen(BatchState.ROOM, self.batch.number)
+        if look.state == "moving" and self._rates.wants_change(self.connection, self._cluster(), now, self.batch.moves):
+            return BatchSeen(BatchState.RATES, self.batch.number)
         if look.state in ("moving", "settling"):
             return None
         return BatchSeen(BatchState(look.state), self.batch.number, look.message)

@@ -38,7 +38,7 @@ from kafka_rebalance.run.approval_rules import BUTTONS, DECISION_FILE, REJECT, A
 from kafka_rebalance.run.inputs import StepInputs
 from kafka_rebalance.run.run_folder import RunFolder
 from kafka_rebalance.run.running_rebalance import held_digest
-from kafka_rebalance.throttle.rates import CandidateRates
+from kafka_rebalance.throttle.rates import CandidateRates, range_from
 from kafka_rebalance.throttle.run_rates import read_rates
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class CandidateApproval(Approval):
             "throttle_bytes_per_second",
             "Throttle (bytes/s per broker)",
             f"What one broker may send, and may receive, for this rebalance: {least} to {most} bytes/s "
-            f"({bytes_in_words(least)}/s to {bytes_in_words(most)}/s).{why}",
+            f"({bytes_in_words(least)}/s to {bytes_in_words(most)}/s).{why}{_range_words(folder, rates)}",
             number=_planned_throttle(folder, rates),
             least=least,
             most=most,
@@ -112,7 +112,12 @@ class CandidateApproval(Approval):
                 f"need {found.least_bytes_per_second} bytes/s: {found.reason}. "
                 "Start a new Dag run and approve a higher rate."
             )
-        return {"snapshot_digest": PROPOSALS_FILE.read(folder).snapshot_digest, "throttle_bytes_per_second": rate}
+        lowest = SNAPSHOT_FILE.read(folder).asked.throttle_from_bytes_per_second
+        return {
+            "snapshot_digest": PROPOSALS_FILE.read(folder).snapshot_digest,
+            "throttle_bytes_per_second": rate,
+            "throttle_from_bytes_per_second": None if choice == REJECT else range_from(lowest, found, rate),
+        }
 
     def given_before(self, inputs: StepInputs, folder: RunFolder, offer: Offer, policy: Policy) -> Answer | None:
         """The approval of a demote may count for giving leadership back."""
@@ -147,6 +152,20 @@ def _planned_throttle(folder: RunFolder, rates: Sequence[CandidateRates]) -> int
     rate = auto or SNAPSHOT_FILE.read(folder).asked.throttle_bytes_per_second
     assert rate is not None  # the policy has one
     return rate
+
+
+def _range_words(folder: RunFolder, rates: Sequence[CandidateRates]) -> str:
+    lowest = range_from(
+        SNAPSHOT_FILE.read(folder).asked.throttle_from_bytes_per_second,
+        max(rates, key=lambda rate: rate.least_bytes_per_second, default=None),
+        None,
+    )
+    if lowest is None:
+        return ""
+    return (
+        f" It is the high end of a range: the run begins at {bytes_in_words(lowest)}/s and itself changes the rate of "
+        "each broker. With a number up to that, the rate is fixed."
+    )
 
 
 def offered_digests(proposals: Proposals, stopped: Collection[str]) -> dict[str, str]:

@@ -20,10 +20,12 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.progress import BatchNote
 from kafka_rebalance.errors import (
+    AuthenticationError,
     ExecutionError,
     FormatVersionError,
     LockHeldError,
     LockLostError,
+    ReadError,
     RebalanceError,
     RefusedError,
     StoppedError,
@@ -32,6 +34,7 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.moves import cancel_plan
 from kafka_rebalance.moves.cancel_plan import CancelWay, Fate
@@ -61,6 +64,8 @@ from kafka_rebalance.run.run_lock import lock_owner
 from kafka_rebalance.run.running_rebalance import asked_for, gone_through
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
+from kafka_rebalance.throttle.adapt_rates import RateWatch, incident_pause
+from kafka_rebalance.throttle.adaptive_rate import Chosen
 from kafka_rebalance.throttle.lease_copies import ClusterLease
 from kafka_rebalance.throttle.lease_files import rate_in_force
 from kafka_rebalance.throttle.suspend_throttle import set_for_batch, suspend
@@ -131,10 +136,11 @@ def reassign(
 def _stay(visit: Visit, step: Follow, pace: Pace, reread: Callable[[], ClusterConnection]) -> BatchSeen | None:
     """What the worker saw of the batch; None: a trigger is to follow it."""
     plan, number = step.plan, step.batch.number
-    if predicted_seconds(step.batch.moves, rate_in_force(plan.folder)) > pace.stay:
+    is_long = predicted_seconds(step.batch.moves, rate_in_force(plan.folder)) > pace.stay
+    if is_long and not (pace.stay and visit.rate_watch.is_lively):
         return None
     follower = BatchFollower(visit.connection, plan.folder, step.followed, number, pace.stall)
-    follower.share(visit.cluster, visit.throttle_watch)
+    follower.share(visit.cluster, visit.throttle_watch, visit.rate_watch)
     return follow_for(follower, pace.stay, pace.quickest, pace.slowest, log, reread)
 
 
@@ -149,6 +155,7 @@ class Visit:
         self.kept = ClusterLease(inputs.deployment, cluster, plan.snapshot.cluster_id)
         self._reports = BrokerReports()
         self.throttle_watch = ThrottleWatch(plan.folder)
+        self.rate_watch = RateWatch(plan.folder, plan.given_up)
         # When all partitions were read, and the view since then, with those read again of which some move.
         self._read: tuple[float, ClusterView] | None = None
         self._near = frozenset[TopicPartition]()  # in flight or next, when the run last looked or requested
@@ -169,6 +176,7 @@ class Visit:
             _heed(plan, view, where, seen)
         owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
         check_position(where, view, partial(self.cluster.read_movers, besides=owner))
+        self._adapt_rates(plan, where, owner, at_once=seen is not None and seen.state == BatchState.RATES)
         if where.in_flight is not None:
             with suppress(FormatVersionError):  # the batch is followed to its end; the next request raises
                 batch_notes.note_done(plan, where.done)
@@ -198,6 +206,18 @@ class Visit:
         if isinstance(step, Follow):
             return step
         return Follow(plan, in_flight, where.in_place)
+
+    def _adapt_rates(self, plan: ApprovedPlan, where: Position, owner: LockOwner, *, at_once: bool) -> None:
+        """Of a run whose approval has a range of rates. Before the first request too: the cluster is quiet then."""
+        if plan.decision.throttle_from_bytes_per_second is None:
+            return
+        moves = where.in_flight.moves if where.in_flight is not None else ()
+        try:
+            self.rate_watch.adapt(self.kept, self.connection, owner, clock.now_seconds(), moves, at_once=at_once)
+        except AuthenticationError:
+            raise
+        except ReadError as unread:
+            log.warning("The rates stay as they are until the next look: %s", unread)
 
     def _take_back_late(self, plan: ApprovedPlan) -> None:
         asked = asked_for(plan.folder, plan.candidate.moves, self.cluster)
@@ -282,7 +302,7 @@ class Visit:
             _check_not_refused(plan, batch, view)
         at_once = (*(where.in_flight.moves if where.in_flight is not None else ()), *batch.moves)
         now = clock.utc_now()
-        wait = self._pause(plan, where, batch, at_once) or _wait(plan, view, where, now)
+        wait = self._pause(plan, where, batch, at_once) or _wait(plan, view, where, now, self.rate_watch.last)
         if wait is not None:
             return wait
         closed = plan.window.closed_for(longest_seconds(plan, at_once), now)
@@ -348,7 +368,7 @@ def _partitions(*batches: Batch | None) -> set[TopicPartition]:
 def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSeen) -> None:
     """Raises what was seen, if ZooKeeper still shows it. What was seen of an earlier batch no longer counts."""
     at, state, message = where.in_flight or where.next, seen.state, seen.message
-    if state in (BatchState.READY, BatchState.DONE, BatchState.ROOM, BatchState.UNREADABLE):
+    if state in (BatchState.READY, BatchState.DONE, BatchState.ROOM, BatchState.RATES, BatchState.UNREADABLE):
         return  # the cluster has just been read, and tells what is done
     # A follower reports a stall while the batch runs, and everything else when nothing of it runs any more.
     if not view.traits.has_request_znode:  # what was asked for at once is of several batches
@@ -394,14 +414,14 @@ def _stopped(plan: ApprovedPlan, where: Position, why: str) -> StoppedError:
     )
 
 
-def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime) -> Wait | None:
+def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime, rates: Chosen | None) -> Wait | None:
     window = plan.window
     not_before = window.waits_until(now)
     if not_before is not None:
         return Wait(plan.connection_id, str(plan.folder), not_before=not_before, until=window.finish_by)
     if window.closed_for(0.0, now) is not None:
         return None
-    pause = pause_now(plan, view, where)
+    pause = pause_now(plan, view, where) or incident_pause(rates)
     return Wait(plan.connection_id, str(plan.folder), pause, until=window.closes_at(now)) if pause else None
 
 

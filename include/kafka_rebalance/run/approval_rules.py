@@ -267,7 +267,9 @@ class Decision:
     approved_by: Person | None = None
     approved_at: Time | None = None
     note: str | None = None
-    throttle_bytes_per_second: int | None = omitted()  # for each broker
+    throttle_bytes_per_second: int | None = omitted()  # for each broker; of a range the highest
+    # Of a range the lowest; None: one rate.
+    throttle_from_bytes_per_second: int | None = omitted()
     snapshot_digest: str | None = omitted()  # of the snapshot's two tables
     request_digest: str | None = omitted()  # of the document of the run's first task; earlier versions lack it
     shown_files: Mapping[str, str] | None = omitted()  # digests of the files that the answer is about
@@ -297,9 +299,15 @@ class Decision:
 
     @property
     def rate(self) -> int:
-        """The approved throttle of each broker, in bytes per second."""
+        """The approved throttle of each broker, in bytes per second; of a range the highest."""
         assert self.throttle_bytes_per_second is not None  # each decision about a plan with copies has it
         return self.throttle_bytes_per_second
+
+    @property
+    def lowest_rate(self) -> int:
+        """The same; of a range the lowest."""
+        lowest = self.throttle_from_bytes_per_second
+        return self.rate if lowest is None else lowest
 
     @property
     def by_id(self) -> str | None:

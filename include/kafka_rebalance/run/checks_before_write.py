@@ -262,6 +262,7 @@ def check_plan_within_policy(
         held_replicas=plan.tables.held_replicas,
         racks={broker: then.rack for broker, then in plan.tables.baseline.brokers.items()},
         throttle_bytes_per_second=plan.throttle_bytes_per_second,
+        throttle_from_bytes_per_second=plan.decision.throttle_from_bytes_per_second,
         kafkas_own=cluster.read_kafkas_own(view),
     )
     check_only_receivers(plan.candidate.moves, plan.settings, plan.tables.baseline.brokers)

@@ -28,6 +28,7 @@ class BatchState(StrEnum):
     TAKEN_BACK = "taken_back"  # cancelled by somebody else
     READY = "ready"
     ROOM = "room"  # it goes on, and more may be requested beside it
+    RATES = "rates"  # it goes on, and a broker is to get another rate
 
 
 @dataclass(frozen=True, slots=True)

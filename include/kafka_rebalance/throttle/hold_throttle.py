@@ -29,6 +29,7 @@ from kafka_rebalance.run.run_lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.run.running_rebalance import asked_for
 from kafka_rebalance.run.stop_and_cancel_requests import read_control
 from kafka_rebalance.segments.audit_io import check_copies_safe
+from kafka_rebalance.throttle.adaptive_rate import ladder_of
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs
 from kafka_rebalance.throttle.in_force import check_in_force, desired_throttle, set_changes
 from kafka_rebalance.throttle.lease_copies import ClusterLease
@@ -82,7 +83,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
             plan = check_before_write(deployment, cluster, connection, plan, view, where)
             check_plan_within_policy(deployment, cluster, plan, view)
             check_copies_safe(cluster, connection, plan)
-            check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
+            check_run_rate(plan.folder, plan.candidate, plan.decision.lowest_rate, None)
         held_before = has_held_before(plan, cluster.lock.read(), owner)
         cluster.lock.make_ready({*plan.leaving, *plan.settings.brokers_out})
         fence = take_lock(deployment, cluster, plan.connection_id, owner)
@@ -99,7 +100,7 @@ def hold_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> ThrottleLe
             _undo(kept, plan, owner, fence, held_before=held_before)
             raise
     warn_without_janitor(deployment)
-    log.info("throttled %d entities to %d bytes/s", len(lease.wanted), lease.bytes_per_second)
+    log.info("throttled %d entities to %d bytes/s", len(lease.wanted), lease.lowest_rate)
     return lease
 
 
@@ -155,6 +156,7 @@ def _set(
         existing=existing,
         away=away,
         cordoned=plan.cordoned,
+        ladder=ladder_of(plan.decision),
     )
     check_can_be_put_back(taken)
     lease = kept.begin(taken, plan.connection_id, plan.folder, fence)

@@ -139,14 +139,37 @@ def with_rate(lease: ThrottleLease, change: RateChange) -> ThrottleLease:
     )
 
 
-def rate_changes(lease: ThrottleLease, current: Configs) -> Changes:
-    """What to write so that the lease's rate is in force wherever one of its rates still is, and nowhere else."""
+def rate_changes(lease: ThrottleLease, current: Configs, rates: Mapping[int, int] | None = None) -> Changes:
+    """What to write so that the lease's rate is in force wherever one of its rates still is, and nowhere else.
+
+    `rates`: of single brokers, for a lease with a ladder; others keep theirs.
+    """
     changes: Changes = {}
-    for entity, key, value in each_value(lease.wanted):
+    for entity, key, value in _each_rate(lease):
         now = current.get(entity, {}).get(key)
-        if key not in (*LIST_KEYS, CORDON) and now != value and now in lease.own_rates:
-            changes.setdefault(entity, {})[key] = value
+        wanted = value if rates is None else str(rates.get(broker_of(entity), now))
+        if now != wanted and now in lease.own_rates:
+            changes.setdefault(entity, {})[key] = wanted
     return changes
+
+
+def rates_now(lease: ThrottleLease, current: Configs) -> dict[int, int]:
+    """The rate of each broker that has one of the lease's ladder. If its two rates differ, the lower one counts."""
+    found: dict[int, int] = {}
+    for entity, key, _ in _each_rate(lease):
+        now = current.get(entity, {}).get(key) or ""
+        if now.isdecimal() and int(now) in lease.ladder:
+            found[broker_of(entity)] = min(int(now), found.get(broker_of(entity), int(now)))
+    return found
+
+
+def _each_rate(lease: ThrottleLease) -> Iterator[tuple[str, str, str]]:
+    return (item for item in each_value(lease.wanted) if item[1] not in (*LIST_KEYS, CORDON))
+
+
+def broker_of(entity: str) -> int:
+    """Of `brokers/1`."""
+    return int(entity.removeprefix("brokers/"))
 
 
 def set_changes(lease: ThrottleLease, current: Configs) -> Changes:
@@ -163,21 +186,23 @@ def set_changes(lease: ThrottleLease, current: Configs) -> Changes:
 def confirm(lease: ThrottleLease, current: Configs) -> tuple[str, ...]:
     """What of the throttle is not in force, one text for each key; empty: all is in force.
 
-    More entries in a list than ours are no difference. A cordon that somebody has taken away is none either: no
-    copy needs it, it keeps new topics from brokers that are emptied.
+    More entries in a list than ours are no difference, and no rate of the ladder of a run that adapts is one. A cordon
+    that somebody has taken away is none either: no copy needs it, it keeps new topics from brokers that are emptied.
     """
     found = []
     for entity, key, value in each_value(set_changes(lease, current)):
-        if key == CORDON:
-            continue
         now = current.get(entity, {}).get(key)
+        if key == CORDON or (lease.adapts and key not in LIST_KEYS and lease.may_have_set(key, now)):
+            continue
         shown = "is not set" if now is None else f"is {now!r}"
         found.append(f"{entity}: {key} {shown}, it must be {value!r}")
     return tuple(found)
 
 
-def set_now(wanted: Configs, current: Configs) -> tuple[tuple[str, str, str], ...]:
-    """(entity, key, value) of what of `wanted` is set now: a rate, or entries of a list."""
+def set_now(wanted: Configs, current: Configs, ladder: Collection[int] = ()) -> tuple[tuple[str, str, str], ...]:
+    """(entity, key, value) of what of `wanted` is set now: a rate, also another one of the ladder, or entries of a
+    list.
+    """
     found = []
     for entity, key, value in each_value(wanted):
         now = current.get(entity, {}).get(key)
@@ -187,8 +212,8 @@ def set_now(wanted: Configs, current: Configs) -> tuple[tuple[str, str, str], ..
                 ours = [entry for entry in list_entries(value, key) if entry in there]
                 if ours:
                     found.append((entity, key, format_throttled_replicas(ours)))
-        elif now == value:
-            found.append((entity, key, value))
+        elif now is not None and (now == value or (key != CORDON and now in map(str, ladder))):
+            found.append((entity, key, now))
     return tuple(found)
 
 

@@ -172,8 +172,10 @@ def read_copy(folder: RunFolder) -> ThrottleLease | None:
 
 
 def rate_in_force(folder: RunFolder) -> int:
-    """The rate that was set last, else the approved one, in bytes per second."""
+    """The rate that was set last, else the approved one, in bytes per second. Of a range the lowest, at which a run may
+    have to stay.
+    """
     try:
-        return int(THROTTLE_FILE.read(folder).bytes_per_second)
+        return THROTTLE_FILE.read(folder).lowest_rate
     except ArtifactError:
-        return DECISION_FILE.read(folder).rate
+        return DECISION_FILE.read(folder).lowest_rate

@@ -42,6 +42,7 @@ def take_lease(
     existing: ThrottleLease | None = None,
     away: Collection[str] = (),
     cordoned: Collection[int] = (),
+    ladder: tuple[int, ...] = (),
 ) -> ThrottleLease:
     """The lease for exactly these moves between brokers. See `desired_throttle` and `take_lease_for`."""
     moves = tuple(moves)
@@ -54,6 +55,7 @@ def take_lease(
         owner=owner,
         existing=existing,
         away=away,
+        ladder=ladder,
     )
 
 
@@ -67,8 +69,11 @@ def take_lease_for(
     owner: str,
     existing: ThrottleLease | None,
     away: Collection[str] = (),
+    ladder: tuple[int, ...] = (),
 ) -> ThrottleLease:
     """The lease to write down before any config is changed. `wanted_at` is the throttle at a rate.
+
+    `ladder`: the rates of a range, of which `bytes_per_second` is the highest. Brokers begin with the lowest.
 
     `existing` is the cluster's lease that nobody has given back yet, if there is one. If an earlier try of this run
     took it, it keeps its rate, which may have been changed since, and what it recorded: reading all of `current` again
@@ -78,10 +83,10 @@ def take_lease_for(
     nobody can set it. One that is back by the next try is added then. Raises LockHeldError if the lease is
     another run's, ThrottleError if it is of another candidate or was taken at another rate.
     """
-    wanted = _here(wanted_at(bytes_per_second), away)
     if existing is None:
+        wanted = _here(wanted_at(ladder[0] if ladder else bytes_per_second), away)
         prior = _record_prior(wanted, current)
-        return ThrottleLease(run, candidate_digest, bytes_per_second, wanted, prior, owner=owner)
+        return ThrottleLease(run, candidate_digest, bytes_per_second, wanted, prior, owner=owner, ladder=ladder)
     if not is_same_run(existing.run, existing.owner, run, owner):
         raise LockHeldError(
             f"Run {existing.run} of {existing.owner or 'this Airflow'} has held a throttle on this cluster since "
@@ -90,11 +95,11 @@ def take_lease_for(
             "the Dag kafka_throttle_janitor release it. Then clear this task."
         )
     same = existing.candidate_digest == candidate_digest and existing.taken_at_rate == bytes_per_second
-    wanted = _here(wanted_at(existing.bytes_per_second), away)
+    wanted = _here(wanted_at(existing.lowest_rate), away)
     existing = _with_returned(existing, wanted, current)
     if not same or not _covers(existing, wanted):
         raise ThrottleError(
-            f"Run {run} already holds a throttle of {existing.bytes_per_second} bytes/s for candidate "
+            f"Run {run} already holds a throttle of {existing.rate_in_words} for candidate "
             f"{existing.candidate_digest[:8]}. Now candidate {candidate_digest[:8]} asks for {bytes_per_second} "
             "bytes/s: the rate or the replicas differ. Release that throttle, then clear this "
             "task."
@@ -335,7 +340,7 @@ def slowed_catch_up(lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
     """
     return tuple(
         f"{topic_partition}: replica {broker} is outside the ISR and catches up under this run's throttle of "
-        f"{lease.bytes_per_second} bytes/s. Raise the rate if it takes too long."
+        f"{lease.rate_in_words}. Raise the rate if it takes too long."
         for topic_partition, (_, receiving) in sorted(_listed(lease).items())
         if (partition := view.partitions.get(topic_partition)) is not None
         for broker in partition.replicas

@@ -187,6 +187,17 @@ def check_rate(bytes_per_second: int, least: LeastRate, policy: Policy | None) -
         )
 
 
+def range_from(lowest: int | None, found: CandidateRates | None, highest: float | None) -> int | None:
+    """The low end of a candidate's range: as asked for, but at least the rate at which every copy can end.
+
+    None: one rate, because nobody asked for a range, or because the approved highest rate is not above the low end.
+    """
+    if lowest is None:
+        return None
+    least = max(lowest, found.least_bytes_per_second if found is not None else 1)
+    return None if highest is not None and least >= highest else least
+
+
 # rates.json: each candidate's least throttle, and what the networks of its brokers carry already.
 
 

@@ -14,6 +14,7 @@ from kafka_rebalance.model.lock_owner import LockOwner
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.approved_plan import ApprovedPlan
 from kafka_rebalance.run.check_result import Check
+from kafka_rebalance.throttle.adaptive_rate import ladder_of
 from kafka_rebalance.throttle.entity_configs import read_away, read_configs, read_lease_configs
 from kafka_rebalance.throttle.in_force import (
     Configs,
@@ -50,12 +51,12 @@ def check_nothing_of_ours(cluster: OpenCluster, plan: ApprovedPlan, consequence:
     """For a run whose lease is neither in ZooKeeper nor below `runs_url`. Raises ThrottleError if a rate or list entry
     that this run sets is in force, because nothing tells what was there before it.
     """
-    check_nothing_set(cluster, _wanted(plan), consequence)
+    check_nothing_set(cluster, _wanted(plan), consequence, ladder_of(plan.decision))
 
 
-def check_nothing_set(cluster: OpenCluster, wanted: Configs, consequence: str) -> None:
+def check_nothing_set(cluster: OpenCluster, wanted: Configs, consequence: str, ladder: tuple[int, ...] = ()) -> None:
     """As `check_nothing_of_ours`, for what a run of any Dag sets."""
-    found = set_now(wanted, read_configs(cluster, wanted.keys() - read_away(cluster, wanted)))
+    found = set_now(wanted, read_configs(cluster, wanted.keys() - read_away(cluster, wanted)), ladder)
     if found:
         shown = some([f"{entity}: {key} = {value}" for entity, key, value in found])
         raise ThrottleError(
@@ -77,7 +78,7 @@ def check_put_back(cluster: OpenCluster, plan: ApprovedPlan) -> tuple[Check, ...
     now = read_configs(cluster, entities - away)
     lease = None if lease is None else lease.without(away)
     if lease is None:
-        checks = check_unrecorded(set_now(_wanted(plan), now))
+        checks = check_unrecorded(set_now(_wanted(plan), now, ladder_of(plan.decision)))
     else:
         checks = check_throttles(lease.prior, lease.wanted, now, lease.own_rates)
     return (*checks, *check_left(now, checks))

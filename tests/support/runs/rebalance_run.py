@@ -120,7 +120,7 @@ class InProcessRun:
         assignment = {TopicPartition(topic, partition): replicas for partition, replicas in lists.items()}
         return self.plan(plan=format_reassignment(assignment), candidates=[], **params)
 
-    def approve(self, choice: str, throttle_bytes_per_second: int) -> None:
+    def approve(self, choice: str, throttle_bytes_per_second: int, throttle_from: int | None = None) -> None:
         """What `approve` leaves behind when uma picks a candidate."""
         proposals, proposals_digest = PROPOSALS_FILE.read_with_digest(self.folder)
         snapshot, request_digest = SNAPSHOT_FILE.read_with_digest(self.folder)
@@ -136,6 +136,8 @@ class InProcessRun:
             "note": "",
             "throttle_bytes_per_second": throttle_bytes_per_second,
         }
+        if throttle_from is not None:
+            decision["throttle_from_bytes_per_second"] = throttle_from
         decision_digest = json_files.write_json(self.folder, json_files.DECISION, decision)
         self.decision = {
             "choice": choice,

@@ -20,6 +20,7 @@ import pytest
 from kazoo.protocol.states import KeeperState
 
 from kafka_rebalance.admin.log_dirs import BrokerDisks, LogDir, Metered
+from kafka_rebalance.admin.out_of_sync import OutOfSync
 from kafka_rebalance.cluster.with_zookeeper import ZooKeeperCluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.janitor_report import JanitorReport, write_janitor_report
@@ -93,6 +94,13 @@ class SimulatedCluster:
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"kafka_rebalance.admin.offsets.{name}", partial(self._offsets, offset))
         monkeypatch.setattr("kafka_rebalance.admin.groups.read_committed_offsets", self._committed_offsets)
+        self.answers: dict[int, float] = {}  # seconds that a broker takes for an answer, if it is not quick
+        for name, call in (
+            ("read_out_of_sync", self._out_of_sync),
+            ("read_eligible", lambda kafka, partitions: {}),
+            ("read_answer_seconds", self._answer_seconds),
+        ):
+            monkeypatch.setattr(f"kafka_rebalance.admin.out_of_sync.{name}", call)
         self.internal: frozenset[str] | None = frozenset()  # what brokers call internal; None: they do not answer
         monkeypatch.setattr("kafka_rebalance.admin.cluster_view.read_internal_topics", self._internal)
         monkeypatch.setattr(
@@ -113,6 +121,21 @@ class SimulatedCluster:
             asked = self.fake.json(ELECTION)["partitions"]
             self.elections.append([TopicPartition(e["topic"], e["partition"]) for e in asked])
             self.controller.step()
+
+    def _out_of_sync(self, _: object) -> dict[TopicPartition, OutOfSync]:
+        if self.silent:
+            raise ReadError(f"Broker {min(self.silent)} does not answer (KafkaTimeoutError).")
+        found = {}
+        for topic in self.fake.get_children("/brokers/topics"):
+            for number, replicas in self.replicas(topic).items():
+                state = self.fake.json(f"/brokers/topics/{topic}/partitions/{number}/state")
+                if set(replicas) - set(state["isr"]):
+                    one = OutOfSync(state["leader"], tuple(replicas), tuple(state["isr"]))
+                    found[TopicPartition(topic, number)] = one
+        return found
+
+    def _answer_seconds(self, _: object, brokers: Collection[int]) -> dict[int, float | None]:
+        return {broker: None if broker in self.silent else self.answers.get(broker, 0.002) for broker in brokers}
 
     def _internal(self, _: object) -> frozenset[str]:
         if self.internal is None:

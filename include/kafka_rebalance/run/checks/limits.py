@@ -28,6 +28,7 @@ def check_within_policy(
     held_replicas: Mapping[int, int],
     racks: Mapping[int, str | None],
     throttle_bytes_per_second: int,
+    throttle_from_bytes_per_second: int | None = None,
     kafkas_own: KafkasOwn,
 ) -> None:
     """Raises PolicyError that names every limit which these batches break.
@@ -42,9 +43,7 @@ def check_within_policy(
         *_too_many_replicas(moves, policy, held_replicas),
         *_kept_out(moves, policy, racks, kafkas_own),
     ]
-    throttle = policy.throttle_problem(throttle_bytes_per_second)
-    if throttle is not None:
-        problems.append(throttle)
+    problems += policy.throttle_problems(throttle_bytes_per_second, throttle_from_bytes_per_second)
     if problems:
         raise PolicyError(
             f"The approved plan goes beyond the policy: {'; '.join(problems)}. "

@@ -72,7 +72,7 @@ def custody(
     that run may go on.
     """
     run = f"run {lease.run} of {lease.owner or 'an unknown Airflow'} ({standing})"
-    shown = f"{len(copying)} partitions copy under its throttle of {lease.bytes_per_second} bytes/s"
+    shown = f"{len(copying)} partitions copy under its throttle of {lease.rate_in_words}"
     if standing.is_ended or lease.handed_over_at is not None:
         if not copying:
             return Custody(True, standing.is_ended, f"{run}: nothing of it copies any more")
