@@ -51,6 +51,7 @@ from kafka_rebalance.pages.units import (
     format_duration,
     format_factor,
     format_rate,
+    format_rates,
     format_share,
     format_time,
 )
@@ -270,7 +271,13 @@ def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], .
         return ()
     facts = []
     if throttle is not None:
-        facts.append(("Throttle of one broker", f"{format_rate(throttle)} in and {format_rate(throttle)} out"))
+        lowest, slowest = report.lowest_throttle_of(focus), report.slowest_seconds(focus)
+        words = f"{format_rates(lowest, throttle)} in and {format_rates(lowest, throttle)} out"
+        if lowest is not None:
+            words += ". The run begins at the lowest rate and itself chooses each broker's rate by what it sees"
+        if slowest is not None:
+            words += f". At the lowest rate alone it would take {format_duration(slowest)}"
+        facts.append(("Throttle of one broker", words))
     if cost is not None:
         least = format_rate(cost.least_bytes_per_second)
         known = cost.least_bytes_per_second > 1  # else no traffic was measured

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from kafka_rebalance.documents.json_files import time_in
 from kafka_rebalance.documents.progress import DONE, BatchNote, Happening
+from kafka_rebalance.documents.rate_steps import RateSteps, Reason, Sign
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.moves.eta import ASSUMED, EtaRange, eta_range, rest_range
 from kafka_rebalance.moves.move_progress import Phase
 from kafka_rebalance.pages.candidate_report import CandidateReport
@@ -18,6 +20,7 @@ from kafka_rebalance.pages.units import (
     format_duration,
     format_range,
     format_rate,
+    format_rates,
     format_share,
 )
 from kafka_rebalance.pages.windows import WindowWords, window_now
@@ -48,6 +51,7 @@ class LiveWords:
     batches: tuple[BatchNote, ...]  # the newest, and all that did not end well, by number
     batches_before: int  # in place, and not among `batches`
     events: tuple[Happening, ...]  # newest first
+    rates: tuple[str, ...] = ()  # of a range: which brokers have which rate, and why none rises
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ def live_words(report: RunReport, now: datetime | None, *, is_active: bool = Tru
         batches=shown,
         batches_before=len(batches) - len(shown),
         events=tuple(sorted(_history_of(report), key=lambda event: event.at, reverse=True))[:EVENTS_KEPT],
+        rates=tuple(rates_now_words(report.execution)) if is_active else (),
     )
 
 
@@ -256,6 +261,7 @@ def _history_of(report: RunReport) -> Iterator[Happening]:
     if decision is not None and decision.is_approval and decision.approved_at is not None:
         yield Happening(decision.approved_at, f"{decision.by or 'Somebody'} approved {decision.choice}")
     yield from _of_throttle(report)
+    yield from _of_rates(execution.rate_steps)
     for batch in execution.batches:
         if batch.created_at is not None:
             what = f"{format_count(batch.partitions, 'partition', 'partitions')}, {format_bytes(batch.bytes)} to copy"
@@ -280,11 +286,69 @@ def _history_of(report: RunReport) -> Iterator[Happening]:
         yield Happening(checks.verified_at, f"Verified: {outcome}")
 
 
+def _of_rates(noted: RateSteps | None) -> Iterator[Happening]:
+    """One event for the brokers that got the same rate for the same reasons at one moment."""
+    alike: dict[tuple[datetime, int, int, tuple[Reason, ...]], list[int]] = {}
+    for step in noted.steps if noted is not None else ():
+        alike.setdefault((step.at, step.before, step.after, step.reasons), []).append(step.broker)
+    for (at, before, after, reasons), brokers in alike.items():
+        did = "raised" if after > before else "lowered"
+        yield Happening(at, f"Rate of {_brokers(brokers)} {did} to {format_rate(after)}: {_reasons(reasons)}")
+
+
+def rates_now_words(execution: Execution) -> Iterator[str]:
+    """`14.3 MiB/s: broker 1, 2`, by the last changes that are known, and why none rises."""
+    throttle, noted = execution.throttle, execution.rate_steps
+    if throttle is None or not throttle.adapts or noted is None:
+        return
+    rates = {step.broker: step.after for step in noted.steps}
+    for rate in sorted({*rates.values()}):
+        yield f"{format_rate(rate)}: {_brokers([broker for broker in sorted(rates) if rates[broker] == rate])}"
+    if noted.held_by:
+        yield f"No other rate rises: {_reasons(noted.held_by)}"
+
+
+def _brokers(brokers: Sequence[int]) -> str:
+    return f"broker{'s' if len(brokers) > 1 else ''} {some(list(map(str, brokers)))}"
+
+
+def _reasons(reasons: Sequence[Reason]) -> str:
+    return "; ".join(dict.fromkeys(map(reason_words, reasons)))
+
+
+def reason_words(reason: Reason) -> str:
+    """What a look has seen, for people."""
+    count = format_count(reason.figure or 0, "partition", "partitions")
+    return {
+        Sign.UNDER_MIN_ISR: f"{count} under min.insync.replicas ({reason.what})",
+        Sign.AT_MIN_ISR: f"{count} at min.insync.replicas and not all in sync ({reason.what})",
+        Sign.ISR_UNREAD: "the partitions of the cluster could not be read",
+        Sign.FELL_OUT: f"replicas of {count} have left the ISR ({reason.what})",
+        Sign.UNDER_REPLICATED: f"{count} lack replicas in the ISR ({reason.what})",
+        Sign.NO_ANSWER: f"broker {reason.broker} does not answer",
+        Sign.SLOW_ANSWER: f"broker {reason.broker} answers in {_milliseconds(reason)}",
+        Sign.FULL_NETWORK: f"the network of broker {reason.broker} is used to {format_share(reason.figure)}",
+        Sign.SLOW_PRODUCE: f"broker {reason.broker} takes {_milliseconds(reason)} for a produce request",
+        Sign.LAG_GROWS: f"group {reason.what} falls behind ({format_count(reason.figure)} records)",
+        Sign.UNREAD: f"{reason.what} could not be read",
+        Sign.IDLE: "nothing is copied there",
+        Sign.SETTLING: "looks are awaited first",
+        Sign.PROBED: f"{format_rate(reason.figure)} was too high a short time ago",
+        Sign.CALM: "nothing was seen",
+    }[reason.sign]
+
+
+def _milliseconds(reason: Reason) -> str:
+    usual = f", not in {1000 * reason.usual:.0f} ms" if reason.usual is not None else ""
+    return f"{1000 * (reason.figure or 0):.0f} ms{usual}"
+
+
 def _of_throttle(report: RunReport) -> Iterator[Happening]:
     throttle = report.execution.throttle
     if throttle is None:
         return
-    where, rate = format_count(throttle.brokers, "broker", "brokers"), format_rate(throttle.taken_at_rate)
+    where = format_count(throttle.brokers, "broker", "brokers")
+    rate = format_rates(throttle.ladder[0] if throttle.ladder else None, throttle.taken_at_rate)
     changes = (
         (change.at, f"{change.by} set the throttle to {format_rate(change.bytes_per_second)}")
         for change in throttle.rate_changes

@@ -38,6 +38,7 @@ from kafka_rebalance.documents.proposals import (
     Why,
     WorstHour,
 )
+from kafka_rebalance.documents.rate_steps import RATE_STEPS_FILE, RateSteps
 from kafka_rebalance.documents.segments import SEGMENTS_FILE, SegmentReport
 from kafka_rebalance.documents.snapshot import (
     SNAPSHOT_FILE,
@@ -61,7 +62,7 @@ from kafka_rebalance.run.approved_plan import LEFT_OUT_FILE, LeftOut, LeftOutMov
 from kafka_rebalance.run.check_result import VERIFICATION_FILE, Verification, checks_in_order
 from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
 from kafka_rebalance.run.stop_and_cancel_requests import CANCELLED_FILE, CONTROL_FILE, Cancelled, Control
-from kafka_rebalance.throttle.rates import RATES_FILE, CandidateRates, Rates
+from kafka_rebalance.throttle.rates import RATES_FILE, CandidateRates, Rates, range_from
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,20 @@ class RunReport:
         cost = self.costs.get(candidate.name)
         auto = cost.auto_bytes_per_second if cost is not None else None
         return auto if auto is not None else self.settings.throttle_bytes_per_second
+
+    def lowest_throttle_of(self, candidate: CandidateReport) -> float | None:
+        """Of a range: as approved, else as the run would ask for; None: one rate."""
+        highest, decision = self.throttle_of(candidate), self.decision
+        if decision is not None and decision.throttle_bytes_per_second is not None:
+            return decision.throttle_from_bytes_per_second
+        return range_from(self.settings.throttle_from_bytes_per_second, self.costs.get(candidate.name), highest)
+
+    def slowest_seconds(self, candidate: CandidateReport) -> float | None:
+        """The plan's time if every broker stayed at the lowest rate of a range; None: one rate, or no time is known."""
+        lowest, highest = self.lowest_throttle_of(candidate), self.throttle_of(candidate)
+        if lowest is None or candidate.makespan_seconds is None or not highest:
+            return None
+        return with_controller(candidate.makespan_seconds * highest / lowest, candidate.batches)
 
     def planned_seconds(self, candidate: CandidateReport, bytes_per_second: float | None) -> float | None:
         """The plan's time at another throttle of one broker than `throttle_of`; None if it is not known."""
@@ -315,6 +330,7 @@ LATER_FILES: Mapping[str, JsonFile[Any]] = {  # each of which may not be there y
     "throttle": THROTTLE_FILE,
     "batches": BATCHES_FILE,
     "progress": PROGRESS_FILE,
+    "rate_steps": RATE_STEPS_FILE,
     "control": CONTROL_FILE,
     "cancelled": CANCELLED_FILE,
     "verification": VERIFICATION_FILE,
@@ -336,6 +352,7 @@ class RunFiles:
     throttle: ThrottleLease | None = None
     batches: BatchNotes | None = None
     progress: Progress | None = None
+    rate_steps: RateSteps | None = None
     control: Control | None = None
     cancelled: Cancelled | None = None
     verification: Verification | None = None
@@ -357,6 +374,7 @@ class Execution:
     batches: tuple[BatchNote, ...] = ()
     progress: Progress | None = None
     throttle: ThrottleLease | None = None
+    rate_steps: RateSteps | None = None  # of a run with a range of rates
     stop: Stopped | None = None
     asked: tuple[Happening, ...] = ()  # what people asked of the run
     pauses: tuple[WindowPause, ...] = ()  # until a window opened
@@ -418,6 +436,7 @@ def _execution(files: RunFiles) -> Execution:
         batches=noted.batches,
         progress=files.progress,
         throttle=files.throttle,
+        rate_steps=files.rate_steps,
         stop=noted.stopped,
         pauses=noted.pauses or (),
         asked=_asked(files.control or Control(), files.cancelled or Cancelled()),

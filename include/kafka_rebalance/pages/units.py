@@ -46,6 +46,11 @@ def format_rate(bytes_per_second: float | None) -> str:
     return UNKNOWN if bytes_per_second is None else f"{format_bytes(bytes_per_second)}/s"
 
 
+def format_rates(lowest: float | None, highest: float | None) -> str:
+    """Of a range, or of one rate: `9.54 MiB/s to 76.3 MiB/s`."""
+    return format_rate(highest) if lowest is None else f"{format_rate(lowest)} to {format_rate(highest)}"
+
+
 def format_duration(seconds: float | None) -> str:
     """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`; or `under 1 s`."""
     return UNKNOWN if seconds is None else duration_in_words(seconds)

@@ -30,7 +30,15 @@ from kafka_rebalance.pages.first_screen import KeyFigures, key_figures
 from kafka_rebalance.pages.markdown import asked_by, code, format_ids, one_line, sentence, table
 from kafka_rebalance.pages.risks import RISKS_SHOWN, Risk, risks
 from kafka_rebalance.pages.run_report import RunReport
-from kafka_rebalance.pages.units import Named, format_bytes, format_count, format_job, format_rate, format_time
+from kafka_rebalance.pages.units import (
+    Named,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_job,
+    format_rate,
+    format_time,
+)
 from kafka_rebalance.rebalance.give_back import answer_of_demote
 from kafka_rebalance.rebalance.report import read_report, write_last_report
 from kafka_rebalance.run.approval_request import Approval, Offer, RunLinks
@@ -309,8 +317,13 @@ def _does(report: RunReport, focus: CandidateReport, figures: KeyFigures, named:
     does = f"**Does** {copies}, {leaders}. Highest broker {figures.evenness.value} {figures.evenness.note}"
     for name, words in snapshot_facts(report.taken, focus, named):
         does += f". {name}: {words}" if name == TIERED else f". {words[0].upper()}{words[1:]}"
-    throttle = report.throttle_of(focus)
+    throttle, slowest = report.throttle_of(focus), report.slowest_seconds(focus)
     rate = f" at {format_rate(throttle)} a broker" if throttle is not None and focus.moved_bytes else ""
+    if rate and slowest is not None:
+        lowest = format_rate(report.lowest_throttle_of(focus))
+        rate += (
+            f", up to {format_duration(slowest)} at {lowest}: the run itself chooses each broker's rate between them"
+        )
     ends = f"**Ends** in {figures.takes.value}{rate}, {figures.takes.word} ({figures.takes.note})"
     disk = figures.fullest_disk
     note = f" ({disk.note})" if disk.note else ""

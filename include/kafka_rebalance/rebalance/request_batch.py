@@ -23,11 +23,13 @@ from kafka_rebalance.errors import (
     AuthenticationError,
     ExecutionError,
     FormatVersionError,
+    FrozenError,
     LockHeldError,
     LockLostError,
     ReadError,
     RebalanceError,
     RefusedError,
+    SettingsError,
     StoppedError,
 )
 from kafka_rebalance.model.candidate import Batch, Move
@@ -212,12 +214,21 @@ class Visit:
         if plan.decision.throttle_from_bytes_per_second is None:
             return
         moves = where.in_flight.moves if where.in_flight is not None else ()
+        adapt = partial(self.rate_watch.adapt, self.kept, self.connection, owner, clock.now_seconds(), moves)
         try:
-            self.rate_watch.adapt(self.kept, self.connection, owner, clock.now_seconds(), moves, at_once=at_once)
+            adapt(at_once=at_once, may_rise=not self._is_frozen(plan))
         except AuthenticationError:
             raise
         except ReadError as unread:
             log.warning("The rates stay as they are until the next look: %s", unread)
+
+    def _is_frozen(self, plan: ApprovedPlan) -> bool:
+        """Also if nobody can tell."""
+        try:
+            self.deployment.check_not_frozen(plan.connection_id)
+        except (FrozenError, SettingsError, ReadError):
+            return True
+        return False
 
     def _take_back_late(self, plan: ApprovedPlan) -> None:
         asked = asked_for(plan.folder, plan.candidate.moves, self.cluster)

@@ -145,10 +145,13 @@ def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
 
 
 def _predicted_seconds(plan: ApprovedPlan) -> float | None:
-    """At the approved throttle, which the approver may have changed, and with the time that each batch adds."""
+    """At the approved throttle, which the approver may have changed, and with the time that each batch adds.
+
+    None for a run with a range of rates: the load decides how long it takes, and no later run is held against that.
+    """
     planned = plan.candidate.summary.get("makespan_seconds")
     rate = plan.settings.throttle_bytes_per_second
-    if planned is None or rate is None:
+    if planned is None or rate is None or plan.decision.throttle_from_bytes_per_second is not None:
         return None
     return with_controller(float(planned) * rate / plan.throttle_bytes_per_second, len(plan.candidate.batches))
 

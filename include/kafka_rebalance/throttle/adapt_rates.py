@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 LOOK_SECONDS = 15.0  # between two looks, and at least:
 LOOK_SHARE = 0.1  # of the time goes into looks
 STEPS_KEPT = 200
+FROZEN_LOOKS = 40  # ten minutes
 LIVELY_SECONDS = 60.0  # after a change the worker stays with the batch, because further ones follow
 
 
@@ -100,10 +101,11 @@ class RateWatch:
         moves: Sequence[Move],
         *,
         at_once: bool = False,
+        may_rise: bool = True,
     ) -> None:
         """Gives brokers the rates that a look asks for, if one is due or is wanted `at_once`. `moves`: in flight.
 
-        `last` is what it has found; None: the run has one rate now. Raises ReadError, WriteError, LockHeldError.
+        If none `may_rise`, the cluster is frozen: then rates only fall. `last` is what it has found; None: the run has one rate now. Raises ReadError, WriteError, LockHeldError.
         """
         if now < self._next_look and not at_once:
             return
@@ -121,7 +123,9 @@ class RateWatch:
         if lease.adapts:
             judged = self._judge(connection, cluster, lease, configs, steps, now, moves)
             self.last, steps = judged.chosen, judged.steps
-            changes = rate_changes(here, configs, judged.chosen.rates)
+            if not may_rise:
+                self.last, steps = _without_rises(judged, rates_now(lease, configs))
+            changes = rate_changes(here, configs, self.last.rates)
         else:
             self.last = None
             changes = rate_changes(here, configs)  # what a worker that stood still has set since a person set a rate
@@ -192,6 +196,19 @@ def incident_pause(rates: Chosen | None) -> Pause:
     )
     in_sync = tuple((one.topic_partition, one.in_sync + len(one.missing)) for one in short[:WATCHED])
     return Pause(in_sync=in_sync, reasons=(reason,))
+
+
+def _without_rises(judged: _Judged, now: Mapping[int, int]) -> tuple[Chosen, RateSteps]:
+    """The falls alone. Brokers that would rise are not asked about for a while, so that no worker wakes for them."""
+    chosen, memory = judged.chosen, judged.steps.memory
+    falls = {broker: rate for broker, rate in chosen.rates.items() if rate < now[broker]}
+    paces = tuple(
+        pace if pace.broker in falls or pace.broker not in chosen.reasons else replace(pace, settle=FROZEN_LOOKS)
+        for pace in memory.paces
+    )
+    reasons = {broker: chosen.reasons[broker] for broker in falls}
+    steps = replace(judged.steps, memory=replace(memory, paces=paces))
+    return replace(chosen, rates={**now, **falls}, reasons=reasons), steps
 
 
 def _is_young(steps: RateSteps, now: float) -> bool:

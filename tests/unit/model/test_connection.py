@@ -241,7 +241,7 @@ def test_a_metrics_server_is_read_and_shows_no_secret() -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"bytes_out": QUERY}, "unknown keys bytes_out; keys are url, bytes_in, ca, certfile, keyfile, keyfile_pass"),
+        ({"bytes_out": QUERY}, "unknown keys bytes_out; keys are url, bytes_in, network_use, produce_latency, ca,"),
         ({"bytes_in": 7}, "bytes_in must be a text that is not empty"),
         ({"token": " "}, "token must be a text that is not empty"),
         ({"url": None}, "url is missing"),

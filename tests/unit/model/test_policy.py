@@ -273,6 +273,13 @@ def test_the_throttle_is_what_was_asked_or_the_most_allowed(asked: int | None, e
     ("asked", "limits", "internal", "words"),
     [
         ({"throttle_bytes_per_second": 999_999}, {}, False, "outside the policy's 1000000 to 100000000"),
+        ({"throttle_from_bytes_per_second": 999_999}, {}, False, "outside the policy's 1000000 to 100000000"),
+        (
+            {"throttle_from_bytes_per_second": 3_000_000},
+            {"max_throttle_bytes_per_second": 2_000_000},
+            False,
+            "3000000 bytes/s is outside",
+        ),
         ({"throttle_bytes_per_second": 100_000_001}, {}, False, "outside the policy's"),
         ({"job": "drain", "drain": [3]}, {"brokers_out": [3]}, False, "keeps out broker 3"),
         ({"brokers_in": [2, 3]}, {"brokers_out": [3]}, False, "keeps out broker 3, which brokers_in names"),

@@ -59,6 +59,7 @@ def test_every_setting_is_read_and_written() -> None:
         "partitions_per_batch": 3,
         "leader_changes_per_batch": 4,
         "throttle_bytes_per_second": 5,
+        "throttle_from_bytes_per_second": 2,
         "disk_headroom": 0,
         "policy_digest": "abc",
     }
@@ -289,3 +290,14 @@ def test_only_a_run_with_a_plan_may_ask_for_no_candidate_of_ours() -> None:
     with pytest.raises(SettingsError, match="'candidates' is empty, which is allowed only with a 'plan'"):
         Settings.from_mapping({"candidates": []})
     assert Settings.from_mapping({"candidates": [], "plan": "{}"}).candidates == ()
+
+
+def test_a_range_of_rates_is_part_of_a_digest_and_no_range_is_not() -> None:
+    assert "throttle_from_bytes_per_second" not in Settings().to_mapping()
+    ranged = Settings.from_mapping({"throttle_from_bytes_per_second": 5})
+    assert ranged.to_mapping()["throttle_from_bytes_per_second"] == 5
+
+
+def test_a_range_upside_down_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"\(6\) is above 'throttle_bytes_per_second' \(5\)"):
+        Settings.from_mapping({"throttle_from_bytes_per_second": 6, "throttle_bytes_per_second": 5})

@@ -294,6 +294,14 @@ def test_the_cost_says_throttle_least_rate_and_whose_network_is_at_its_limit() -
     assert cost["Disks"] == "broker 1 is fullest, 84 % in batch 1: 164 GiB left"
 
 
+def test_the_cost_of_a_range_says_both_ends_and_the_time_at_the_lowest() -> None:
+    cost = dict(brief(report(decision=samples.decision(throttle_from_bytes_per_second=10_000_000))).cost)
+    assert cost["Throttle of one broker"] == (
+        "9.54 MiB/s to 47.7 MiB/s in and 9.54 MiB/s to 47.7 MiB/s out. The run begins at the lowest rate and itself "
+        "chooses each broker's rate by what it sees. At the lowest rate alone it would take 15 h"
+    )
+
+
 def test_disks_beyond_what_is_to_be_kept_free_are_named() -> None:
     disks = samples.disks()
     for rows in disks.values():

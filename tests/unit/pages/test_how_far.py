@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.progress import Count
-from kafka_rebalance.pages.progress import BATCHES_SHOWN, SILENT, live_words
+from kafka_rebalance.documents.rate_steps import Reason, Sign
+from kafka_rebalance.pages.progress import BATCHES_SHOWN, SILENT, live_words, reason_words
 from kafka_rebalance.pages.run_report import RunReport
 from support.documents import report_samples as samples
 from support.documents.built_report import planned
@@ -198,3 +199,46 @@ def test_of_many_batches_the_newest_and_those_that_did_not_end_well_are_listed()
     words = live_words(report(batches={"batches": many}), None)
     assert [batch.number for batch in words.batches] == [7, *range(301 - BATCHES_SHOWN, 301)]
     assert words.batches_before == 300 - BATCHES_SHOWN - 1
+
+
+STEP = {"at": "2026-05-03T15:05:00+00:00", "before": 10_000_000, "after": 14_142_136}
+CALM = {"sign": "calm"}
+
+
+def adapting(**changes: Any) -> dict[str, Any]:
+    return samples.throttle(ladder=[10_000_000, 14_142_136, 50_000_000], **changes)
+
+
+def test_each_change_of_a_rate_is_an_event_with_its_reason_and_the_page_says_which_broker_has_which() -> None:
+    slow = {"sign": "slow_answer", "figure": 0.25, "usual": 0.004, "broker": 3}
+    later = {**STEP, "at": "2026-05-03T15:06:00+00:00", "before": 14_142_136, "after": 10_000_000}
+    steps = [
+        *({**STEP, "broker": broker, "reasons": [CALM]} for broker in (1, 2, 3)),
+        {**later, "broker": 3, "reasons": [slow]},
+    ]
+    noted = {"format_version": 1, "given_up": [], "steps": steps, "held_by": [{"sign": "unread", "what": "lags"}]}
+    under_way = report(throttle=adapting(), rate_steps=noted)
+    words = live_words(under_way, None)
+    told = [event.text for event in words.events]
+    assert "Rate of brokers 1, 2, 3 raised to 13.5 MiB/s: nothing was seen" in told
+    assert "Rate of broker 3 lowered to 9.54 MiB/s: broker 3 answers in 250 ms, not in 4 ms" in told
+    assert "Throttle of 9.54 MiB/s to 47.7 MiB/s set on 6 brokers" in told
+    assert words.rates == (
+        "9.54 MiB/s: broker 3",
+        "13.5 MiB/s: brokers 1, 2",
+        "No other rate rises: lags could not be read",
+    )
+
+
+def test_once_a_person_has_set_a_rate_the_page_tells_no_rates_of_brokers() -> None:
+    change = {"at": "2026-05-03T15:05:00+00:00", "bytes_per_second": 25_000_000, "by": "uma"}
+    noted = {"format_version": 1, "given_up": [], "steps": [{**STEP, "broker": 1, "reasons": [CALM]}]}
+    set_by_uma = adapting(bytes_per_second=25_000_000, first_bytes_per_second=50_000_000, rate_changes=[change])
+    assert live_words(report(throttle=set_by_uma, rate_steps=noted), None).rates == ()
+
+
+@pytest.mark.parametrize("sign", list(Sign))
+def test_every_reason_has_words(sign: Sign) -> None:
+    words = reason_words(Reason(sign, 3.0, 2.0, 1, "orders-0"))
+    assert words
+    assert "None" not in words

@@ -101,6 +101,37 @@ def test_an_answer_with_a_rate_at_which_its_copies_could_not_end_does_not_count(
     assert not (world.folder / json_files.DECISION).exists()
 
 
+def ask_for_range(world: World, lowest: int) -> None:
+    """As if the run had been asked for with it."""
+    for name, key in ((json_files.SNAPSHOT, "settings"), (json_files.SETTINGS, None)):
+        written = json_files.read_json(world.folder, name)
+        (written[key] if key else written)["throttle_from_bytes_per_second"] = lowest
+        json_files.write_json(world.folder, name, written)
+
+
+@pytest.mark.parametrize(
+    ("lowest", "least", "highest", "approved"),
+    [
+        (1_200_000, 1_000_000, None, 1_200_000),
+        (1_200_000, 1_500_000, None, 1_500_000),  # copies end only above that
+        (1_200_000, 1_000_000, 4_000_000, 1_200_000),
+        (1_200_000, 1_000_000, 1_100_000, None),  # the approver wants one rate, below the range
+    ],
+)
+def test_a_range_is_approved_with_the_low_end_at_which_copies_can_end(
+    make: Callable[..., World], lowest: int, least: int, highest: int | None, approved: int | None
+) -> None:
+    world = make()
+    ask_for_range(world, lowest)
+    write_rates(world, light={"least_bytes_per_second": least, "reason": "busy"})
+    field = world.ask().serialized_params["throttle_bytes_per_second"]
+    assert "It is the high end of a range" in field["description"]
+    given = {} if highest is None else {"throttle_bytes_per_second": highest}
+    world.answer(world.option("light"), **given)
+    assert world.decision["throttle_bytes_per_second"] == (highest or 2_000_000)
+    assert world.decision.get("throttle_from_bytes_per_second") == approved
+
+
 def test_the_body_names_every_digest_and_stays_short(make: Callable[..., World]) -> None:
     world = make()
     operator = world.ask()
