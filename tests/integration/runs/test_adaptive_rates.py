@@ -22,6 +22,7 @@ from support.waiting import wait
 LADDER = rate_ladder(250_000, 4_000_000)
 LOWEST = LADDER[0]
 SIZE = 2_500_000  # bytes of a partition: ten seconds at the lowest rate
+LARGE = 4 * SIZE  # longer than a quorum takes to notice that a broker has died
 DEAD = 5
 
 
@@ -35,10 +36,10 @@ def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) 
     return made
 
 
-def approved(run: InProcessRun, cluster: LocalCluster, topic: str) -> None:
+def approved(run: InProcessRun, cluster: LocalCluster, topic: str, size: int = SIZE) -> None:
     """Two batches of one partition, from broker 1 to broker 3."""
     cluster.create_topic(topic, {0: (1, 2), 1: (1, 2)})
-    cluster.produce(topic, {0: SIZE, 1: SIZE})
+    cluster.produce(topic, {0: size, 1: size})
     run.plan_lists(topic, {0: (3, 2), 1: (3, 2)}, topics_in=[topic], throttle_from_bytes_per_second=LOWEST)
     run.approve("given", LADDER[-1], LOWEST)
 
@@ -90,7 +91,7 @@ class TestIncident:
     def test_a_broker_that_dies_elsewhere_lowers_every_rate_and_new_moves_wait(
         self, run: InProcessRun, cluster: LocalCluster, kafka: WatchedCluster
     ) -> None:
-        approved(run, cluster, "orders")
+        approved(run, cluster, "orders", LARGE)
         run.hold()
         assert run.request() == 1
         until_rates(run, lambda: min(rates(kafka)) >= LADDER[2])

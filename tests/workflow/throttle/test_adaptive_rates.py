@@ -284,3 +284,21 @@ def test_a_run_with_one_rate_looks_at_nothing_more(
     made.finish()
     assert not RATE_STEPS_FILE.read_if_there(made.folder)
     assert cluster.leftovers() == []
+
+
+def test_while_the_cluster_is_frozen_rates_only_fall(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    assert run.request() == 1
+    climb(run, 1, 2)
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "true")
+    before = rates(cluster)
+    assert run.resume(BatchSeen(BatchState.RATES, 1)) == 1
+    assert rates(cluster) == before
+    assert look(run, 1) is None, "nobody is woken for nothing"
+    shrink(cluster, [1])
+    seen = look(run, 1)
+    assert seen is not None
+    assert run.resume(seen.to_event()) == 1
+    assert rates(cluster) == {LOWEST}
