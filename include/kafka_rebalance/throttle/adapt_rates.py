@@ -105,7 +105,8 @@ class RateWatch:
     ) -> None:
         """Gives brokers the rates that a look asks for, if one is due or is wanted `at_once`. `moves`: in flight.
 
-        If none `may_rise`, the cluster is frozen: then rates only fall. `last` is what it has found; None: the run has one rate now. Raises ReadError, WriteError, LockHeldError.
+        If none `may_rise`, the cluster is frozen: then rates only fall. `last` is what it has found; None: the run has
+        one rate now. Raises ReadError, WriteError, LockHeldError.
         """
         if now < self._next_look and not at_once:
             return

@@ -83,8 +83,9 @@ def _kafka_fields() -> dict[str, Any]:
         ),
         "metrics_secret_config": _text(
             "Metrics server (JSON)",
-            "Bytes in of each topic from a server with Prometheus' HTTP API: url, bytes_in, network_use, produce_latency, ca, certfile, keyfile, "
-            "keyfile_password, token, username, password. For example: " + _METRICS_EXAMPLE,
+            "Bytes in of each topic from a server with Prometheus' HTTP API: url, bytes_in, network_use, "
+            "produce_latency, ca, certfile, keyfile, keyfile_password, token, username, password. For example: "
+            + _METRICS_EXAMPLE,
             secret=True,
         ),
     }
