@@ -126,7 +126,7 @@ def test_a_range_is_approved_with_the_low_end_at_which_copies_can_end(
     write_rates(world, light={"least_bytes_per_second": least, "reason": "busy"})
     field = world.ask().serialized_params["throttle_bytes_per_second"]
     assert "It is the high end of a range" in field["description"]
-    given = {} if highest is None else {"throttle_bytes_per_second": highest}
+    given: dict[str, Any] = {} if highest is None else {"throttle_bytes_per_second": highest}
     world.answer(world.option("light"), **given)
     assert world.decision["throttle_bytes_per_second"] == (highest or 2_000_000)
     assert world.decision.get("throttle_from_bytes_per_second") == approved
