@@ -437,6 +437,32 @@ class BrokerLoss:
 
 
 @dataclass(frozen=True, slots=True)
+class RackTraffic:
+    """Bytes a second that go from one rack to another while nobody copies.
+
+    The racks of clients are unknown. They count as spread over racks as the brokers are.
+    """
+
+    replication: int  # from leaders to followers
+    producers: int
+    consumers: int | None  # that fetch from the leader; None: unknown what they read
+    nearest_consumers: int | None  # the same, if all fetched from the nearest replica (KIP-392)
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenRacks:
+    """What goes between racks: while the plan copies, and in a second before and after it.
+
+    A copy comes from the leader. So it stays within a rack if the leader's own replica moves there.
+    """
+
+    copied_by_chance: int  # bytes, if the plan took any replicas of the brokers that lose some
+    leaders_copied: int  # partitions whose leader's own replica moves
+    before: RackTraffic | None  # None: it is unknown what producers write
+    after: RackTraffic | None
+
+
+@dataclass(frozen=True, slots=True)
 class CutPlan:
     """The plan if it stopped after these bytes. `off`: how far the furthest broker is off its fair share."""
 
@@ -558,6 +584,7 @@ class ProposedCandidate:
     groups: tuple[MoveGroup, ...] = ()
     worst_case: WorstCase | None = omitted()
     broker_loss: BrokerLoss | None = omitted()
+    between_racks: BetweenRacks | None = omitted()  # None: a rack is unknown, or there is one alone
     way_back: WayBack | None = omitted()
     held_up: HeldUp | None = omitted()
     log_dirs: LogDirPeaks | None = omitted()

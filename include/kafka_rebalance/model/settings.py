@@ -106,7 +106,7 @@ class Settings:
     rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     more_replicas_than_racks: bool = False  # allowed, and then every rack holds as many of a partition, or one more
     even_at_worst_hour: bool = False  # bytes in are those of the hour of the week in which the cluster takes most
-    copies_within_racks: bool = False  # bytes that are copied between racks count twice in the search
+    copies_within_racks: bool = False  # bytes copied between racks count twice in the search, and leaders nothing
     drain: tuple[int, ...] = ()  # brokers to empty; with job `leaders`, brokers that lead nothing in the end
     replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}: new takes what old holds
     replication_factor: int | None = None  # the new factor, for job `replication_factor`

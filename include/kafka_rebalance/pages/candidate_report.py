@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.documents.proposals import (
+    BetweenRacks,
     BrokerLoss,
     Course,
     DiskAfterLoss,
@@ -225,6 +226,31 @@ def _sends(now: NetworkAfterLoss, then: NetworkAfterLoss) -> tuple[str, tuple[st
 
 def _pair(one: NetworkAfterLoss | DiskAfterLoss) -> str:
     return f"broker {one.broker} without broker {one.lost}"
+
+
+def rack_traffic_changes(racks: BetweenRacks | None) -> tuple[tuple[str, str, str], ...]:
+    """(what, today, after the plan) of what goes between racks in a second, where it is known."""
+    if racks is None or racks.before is None or racks.after is None:
+        return ()
+    before, after = racks.before, racks.after
+    changes = [
+        ("replication", before.replication, after.replication),
+        ("producers", before.producers, after.producers),
+        ("consumers that fetch from leaders", before.consumers, after.consumers),
+        ("or from the nearest replica", before.nearest_consumers, after.nearest_consumers),
+    ]
+    known = [(what, now, then) for what, now, then in changes if now is not None and then is not None]
+    return tuple((what, format_rate(now), format_rate(then)) for what, now, then in known)
+
+
+def copied_within_racks(candidate: ProposedCandidate) -> str:
+    """`by chance about 1.17 TB; 85 leaders move themselves`; empty if nobody knows."""
+    racks = candidate.between_racks
+    if racks is None or not candidate.moved_bytes:
+        return ""
+    count = racks.leaders_copied
+    leaders = "1 leader moves itself" if count == 1 else f"{format_count(count)} leaders move themselves"
+    return f"by chance about {format_bytes(racks.copied_by_chance)}; {leaders}"
 
 
 def way_back_words(candidate: ProposedCandidate) -> str:

@@ -21,7 +21,15 @@ from kafka_rebalance.pages.approver_facts import (
     recommendation_words,
     why_aside,
 )
-from kafka_rebalance.pages.candidate_report import METRICS, CandidateReport, amount, broker_loss_changes, way_back_words
+from kafka_rebalance.pages.candidate_report import (
+    METRICS,
+    CandidateReport,
+    amount,
+    broker_loss_changes,
+    copied_within_racks,
+    rack_traffic_changes,
+    way_back_words,
+)
 from kafka_rebalance.pages.first_screen import Look, NextStep, headline, limits_sum, looks_of, moves_sum, next_steps
 from kafka_rebalance.pages.plots import (
     Plot,
@@ -339,6 +347,8 @@ def _environment() -> Environment:
     made.filters.update(
         way_back=way_back_words,
         loss_changes=broker_loss_changes,
+        rack_traffic=rack_traffic_changes,
+        copied_within_racks=copied_within_racks,
         moves_sum=moves_sum,
         limits_sum=limits_sum,
         of_log_dir=amount,

@@ -64,6 +64,8 @@ from kafka_rebalance.run.ledger import ESTIMATE_FILE, Estimate
 from kafka_rebalance.run.stop_and_cancel_requests import CANCELLED_FILE, CONTROL_FILE, Cancelled, Control
 from kafka_rebalance.throttle.rates import RATES_FILE, CandidateRates, Rates, range_from
 
+_MONTH_SECONDS = 30 * 86_400  # of a price
+
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
@@ -130,10 +132,27 @@ class RunReport:
 
     def price_between_racks(self, candidate: CandidateReport) -> str | None:
         """What its copies between racks cost, in the currency of the policy; None if a figure is unknown."""
-        price = None if self.policy is None else self.policy.price_per_gb_between_racks
-        if price is None or candidate.cross_rack_bytes is None:
+        return self._price(candidate.cross_rack_bytes)
+
+    def monthly_prices_between_racks(self, candidate: CandidateReport) -> tuple[str, str] | None:
+        """(today, after the plan) what goes between racks in 30 days costs, if consumers fetch from leaders.
+
+        None if a figure is unknown. What consumers read counts only if it is known.
+        """
+        racks = candidate.between_racks
+        if racks is None or racks.before is None or racks.after is None:
             return None
-        return f"{candidate.cross_rack_bytes / 1e9 * price:,.2f}"
+        prices = [
+            self._price(_MONTH_SECONDS * (traffic.replication + traffic.producers + (traffic.consumers or 0)))
+            for traffic in (racks.before, racks.after)
+        ]
+        return None if None in prices else (prices[0] or "", prices[1] or "")
+
+    def _price(self, bytes_between_racks: int | None) -> str | None:
+        price = None if self.policy is None else self.policy.price_per_gb_between_racks
+        if price is None or bytes_between_racks is None:
+            return None
+        return f"{bytes_between_racks / 1e9 * price:,.2f}"
 
     def throttle_of(self, candidate: CandidateReport) -> float | None:
         """Bytes per second and broker: as approved, else as found for this candidate, else as requested."""

@@ -55,3 +55,23 @@ def test_each_candidate_has_the_price_of_its_copies_between_racks_if_the_policy_
     assert f"costs {one.cross_rack_bytes / 10**9 * 0.02:,.2f}" in render_file(found)
     assert found.price_between_racks(dataclasses.replace(one, cross_rack_bytes=None)) is None
     assert report().price_between_racks(one) is None
+
+
+def test_what_goes_between_racks_in_a_second_is_told_before_and_after_with_its_price_of_a_month() -> None:
+    priced = dataclasses.replace(samples.policy(), price_per_gb_between_racks=0.02)
+    taken = samples.snapshot(policy=priced.to_mapping(), policy_digest=priced.digest)
+    before = {"replication": 2_000_000, "producers": 1_000_000, "consumers": 500_000, "nearest_consumers": 0}
+    racks = {"copied_by_chance": 7_000, "leaders_copied": 3, "before": before}
+    racks["after"] = before | {"replication": 1_000_000}
+    plan = samples.proposals_of(between_racks=racks)
+    found = planned(snapshot=taken, proposals=plan, rates=samples.rates())
+    one = next(candidate for candidate in found.candidates if candidate.between_racks)
+    assert found.monthly_prices_between_racks(one) == ("181.44", "129.60")
+    page = " ".join(render_file(found).split())
+    assert 'replication <span class="was">1.91 MiB/s</span> → 977 KiB/s; producers 977 KiB/s;' in page
+    assert "by chance about 6.84 KiB; 3 leaders move themselves" in page
+    assert '<span class="was">181.44</span> → 129.60 in 30 days' in page
+    unpriced = planned(proposals=plan, rates=samples.rates())
+    assert unpriced.monthly_prices_between_racks(one) is None
+    unknown = dataclasses.replace(one, between_racks=dataclasses.replace(one.between_racks, before=None))
+    assert found.monthly_prices_between_racks(unknown) is None

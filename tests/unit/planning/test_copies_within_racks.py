@@ -1,4 +1,4 @@
-"""Replicas that are copied within their rack move in place of others, if that is asked for."""
+"""Replicas that are copied within their rack move in place of others: where that is cheap, or at any price."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
+from kafka_rebalance.planning.search import frame
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 
@@ -35,26 +36,50 @@ def planned(name: str = "balanced", brokers: Rows = BROKERS, **settings: Any) ->
     return plan
 
 
-def between_racks(plan: DescribedCandidate) -> int:
+def bytes_between(plan: DescribedCandidate) -> int:
     """Counted from the moves: a copy comes from the first replica, which leads here."""
     return sum(
         move.size_bytes for move in plan.candidate.moves for new in move.added if RACKS[new] != RACKS[move.before[0]]
     )
 
 
+def as_by_chance(name: str = "balanced") -> DescribedCandidate:
+    """The plan of a search that prefers no copy to another."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame, "PREFERRED", 1.0)
+        return planned(name)
+
+
+def worth_a_leader() -> int:
+    """The size below which all replicas together hold a third of all bytes."""
+    sizes = sorted(row["size_bytes"] for row in lists())
+    return next(size for size in sizes if sum(one for one in sizes if one <= size) >= sum(sizes) / 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["light", "balanced"])
+def test_copies_within_racks_are_preferred_where_a_further_leader_change_is_worth_it(name: str) -> None:
+    usual, preferred = as_by_chance(name), planned(name)
+    assert bytes_between(preferred) < 0.8 * bytes_between(usual)
+    assert preferred.copied_bytes <= 1.01 * usual.copied_bytes
+    further = (preferred.candidate.summary["leader_changes"] or 0) - (usual.candidate.summary["leader_changes"] or 0)
+    assert bytes_between(usual) - bytes_between(preferred) >= further * worth_a_leader()
+    assert preferred.candidate.status == usual.candidate.status == "ok"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["light", "balanced"])
 def test_copies_stay_within_their_racks_for_at_most_a_hundredth_more_bytes(name: str) -> None:
-    usual, within = planned(name), planned(name, copies_within_racks=True)
-    assert between_racks(within) < between_racks(usual) / 2
+    usual, within = as_by_chance(name), planned(name, copies_within_racks=True)
+    assert bytes_between(within) < bytes_between(usual) / 2
     assert within.copied_bytes <= 1.01 * usual.copied_bytes
     assert within.candidate.status == usual.candidate.status == "ok"
-    assert within.candidate.summary["cross_rack_bytes"] == between_racks(within)
+    assert within.candidate.summary["cross_rack_bytes"] == bytes_between(within)
 
 
 @pytest.mark.slow
 def test_it_costs_leaders_and_a_limit_on_these_holds() -> None:
-    usual, within = planned(), planned(copies_within_racks=True)
+    usual, within = as_by_chance(), planned(copies_within_racks=True)
     changes = usual.candidate.summary["leader_changes"]
     assert within.candidate.summary["leader_changes"] > changes
     limited = planned(copies_within_racks=True, max_leader_changes=changes)

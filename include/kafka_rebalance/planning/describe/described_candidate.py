@@ -40,6 +40,7 @@ from kafka_rebalance.planning.batches.schedule import NoRoom, Schedule, held_up,
 from kafka_rebalance.planning.batches.transfers import DiskUse, overfilled
 from kafka_rebalance.planning.bounds.lp_bound import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.bounds.targets import band
+from kafka_rebalance.planning.describe.between_racks import between_racks, cross_rack_bytes
 from kafka_rebalance.planning.describe.evenness_by_bytes import evenness_by_bytes
 from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
 from kafka_rebalance.planning.describe.move_reasons import Reasons, broker_changes, rack_limits
@@ -304,7 +305,7 @@ def _summary(
     return {
         "moved_bytes": int(lists.copied_bytes.sum()),
         "moved_bytes_bound": _bytes_bound(problem, found),
-        "cross_rack_bytes": _cross_rack_bytes(problem, lists),
+        "cross_rack_bytes": cross_rack_bytes(problem, lists),
         "moved_replicas": int(lists.new.sum()),
         "leader_changes": (leader_changes := int(lists.changes_leader.sum())),
         "leader_changes_bound": None
@@ -346,6 +347,7 @@ def _consequences(problem: Problem, name: str, measured: _Measured, planned: Sch
         "stays_behind": stays_behind(problem, end.replicas, moves_replicas=found.goal.moves_replicas),
         "broker_loss": broker_loss(problem, end.lists, end.leaders),
         "left_waiting": left_waiting(problem),
+        "between_racks": between_racks(problem, moved_lists(problem, planned.moves), end.lists, end.leaders),
     }
     if name == BALANCED:
         bands = band(measured.reachable, found.goal.tolerance)
@@ -395,17 +397,6 @@ def _further_runs(
         return None
     rest = bytes_left(problem, asked, after[:, DISK])
     return FurtherRuns(max(1, math.ceil(rest / most)), rest)
-
-
-def _cross_rack_bytes(problem: Problem, lists: MovedLists) -> int | None:
-    """Bytes that leaders send to brokers in another rack; None if a rack is unknown."""
-    number = {rack: index for index, rack in enumerate(dict.fromkeys(problem.racks))}
-    racks = np.array([-1 if rack is None else number[rack] for rack in problem.racks], dtype=np.int64)
-    move, position = np.nonzero(lists.new)
-    sent, received = racks[lists.source[move]], racks[lists.after[move, position]]
-    if (sent < 0).any() or (received < 0).any():
-        return None
-    return int(lists.size_bytes[move][sent != received].sum())
 
 
 def _moves(problem: Problem, measured: _Measured, used: Floats) -> tuple[list[Move], Ints, Ints]:

@@ -42,7 +42,7 @@ from kafka_rebalance.planning.rules.topic_spread import excess_of, topic_spread
 from kafka_rebalance.planning.rules.where_replicas_may_go import limits_in_the_end, move_rules
 from kafka_rebalance.planning.search.excused_brokers import Led, Outside
 from kafka_rebalance.planning.search.frame import Relief, relief_of, wanted_factor
-from kafka_rebalance.planning.search.placement import Budget, Placement
+from kafka_rebalance.planning.search.placement import Budget, CopyCosts, Placement
 
 _ROUNDING = 2e-4  # of a share: the search stops slightly outside the band
 
@@ -241,7 +241,7 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints, targets: Fl
         replicas,
         replica_weights(problem),
         sizes,
-        sizes.astype(np.float64)[:, None],
+        CopyCosts(sizes.astype(np.float64)[:, None]),
         rule,
         move_rules(problem, rule),
         problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held],

@@ -41,12 +41,13 @@ from kafka_rebalance.planning.rules.goals import Goal
 from kafka_rebalance.planning.rules.rack_rule import RackRule, RackRules, distinct, domains_of, rack_rule, violations
 from kafka_rebalance.planning.rules.topic_spread import topic_spread
 from kafka_rebalance.planning.rules.where_replicas_may_go import MoveRule, allowed, limits_in_the_end, move_rules
-from kafka_rebalance.planning.search.placement import Budget, Placement, total
+from kafka_rebalance.planning.search.placement import Budget, CopyCosts, Placement, total
 
 # What every search of a candidate shares: units, targets and limits. And the lists that a search finds.
 
 
-BETWEEN_RACKS = 2.0  # what a byte counts that is copied between racks, where copies are to stay within racks
+BETWEEN_RACKS, PREFERRED = 2.0, 1.3  # what a byte counts that is copied between racks: where asked, and else
+_SMALLER = 1 / 3  # of all bytes are in replicas smaller than the one that is worth a leader change
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +184,6 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
     """A placement of the lists. `origin` is where each replica was, `pinned` which replicas may not move again."""
     problem = frame.problem
     held = np.maximum(replicas, 0)
-    copied = problem.size_bytes / frame.scale[DISK] if frame.scale[DISK] > 0 else np.zeros(len(replicas))
     free = problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
     if problem.failed.size:
         free &= among(replicas, problem.failed)
@@ -195,7 +195,7 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
         origin,
         frame.weights,
         problem.size_bytes,
-        copied[:, None] * _weight_of_copies(problem, origin),
+        _copy_costs(frame, origin),
         frame.rule,
         frame.others,
         free,
@@ -207,18 +207,35 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
     )
 
 
-def _weight_of_copies(problem: Problem, origin: Ints) -> Floats:
-    """[row, column] How much each byte of a copy counts, or [1, 1] if all count alike.
-
-    A copy comes from the leader, and most replicas only move within their rack. So where copies are to stay within
-    racks, those replicas count more whose leader is in another one. An unknown rack is another one.
+def _copy_costs(frame: Frame, origin: Ints) -> CopyCosts:
+    """A copy comes from the leader. Where a rack has one replica of a list at most, it stays within a rack only if the
+    leader's own replica moves, and then another broker leads. So bytes between racks cost more, and so does the replica
+    of today's leader: copies stay within racks if the bytes are worth a leader change. If they are to stay there at any
+    price, leaders cost nothing. `origin` is [row, column].
     """
-    if not problem.settings.copies_within_racks or not any(problem.racks):
-        return np.ones((1, 1))
-    number = {rack: index for index, rack in enumerate(dict.fromkeys(problem.racks))}
-    racks = np.array([-1 if rack is None else number[rack] for rack in problem.racks], dtype=np.int64)
-    here, leads = np.where(origin >= 0, racks[np.maximum(origin, 0)], -1), racks[problem.leader][:, None]
-    return np.where((here == leads) & (here >= 0), 1.0, BETWEEN_RACKS)
+    problem, unit = frame.problem, frame.scale[DISK]
+    copied = (problem.size_bytes / unit if unit > 0 else np.zeros(len(origin)))[:, None]
+    if len({*problem.racks} - {None}) < 2:
+        return CopyCosts(copied)
+    names = [number if rack is None else rack for number, rack in enumerate(problem.racks)]
+    numbers = {name: number for number, name in enumerate(names)}
+    rack = np.array([numbers[name] for name in names])
+    if problem.settings.copies_within_racks:
+        weight, price = BETWEEN_RACKS, np.zeros(origin.shape)
+    else:
+        leads = origin == problem.leader[:, None]
+        weight, price = PREFERRED, np.where(leads, (PREFERRED - 1) * _worth_a_leader(copied[:, 0], frame.wanted), 0.0)
+    return CopyCosts(weight * copied + price, copied + price, rack[problem.leader], rack)
+
+
+def _worth_a_leader(copied: Floats, wanted: Ints) -> float:
+    """The size of the replica that is worth a leader change: smaller ones hold `_SMALLER` of all bytes.
+
+    If all are alike, it is theirs. If few hold most bytes, it is large, so few leaders change for most bytes.
+    """
+    order = np.argsort(copied, kind="stable")
+    held = np.cumsum(copied[order] * wanted[order])
+    return float(copied[order[int(np.searchsorted(held, _SMALLER * held[-1]))]]) if len(held) else 0.0
 
 
 def search_bands(frame: Frame, placement: Placement, slack: float, tolerance: float | None = None) -> Bands:

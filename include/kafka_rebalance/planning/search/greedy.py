@@ -12,7 +12,7 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds.targets import Bands, distance
 from kafka_rebalance.planning.problem.arrays import BYTES_IN, REPLICAS, Bools, Floats, Ints
-from kafka_rebalance.planning.search.placement import GAIN, Placement
+from kafka_rebalance.planning.search.placement import GAIN, CopyCosts, Placement
 
 _ROUNDS_PER_SLOT = 4
 _PATIENCE = 3  # passes over stuck brokers until the greedy ends
@@ -56,7 +56,7 @@ def _greedy(
     bands: Bands,
     givers: Bools,
     receivers: Ints,
-    costs: Floats,
+    costs: CopyCosts,
     effort: Effort,
     rng: np.random.Generator,
 ) -> None:
@@ -89,7 +89,7 @@ def _give(
     bands: Bands,
     sources: Ints,
     targets: Ints,
-    costs: Floats,
+    costs: CopyCosts,
     effort: Effort,
     rng: np.random.Generator,
 ) -> Ints:
@@ -99,8 +99,8 @@ def _give(
     """
     slots = placement.sample(sources, effort.replicas, rng)
     every = slots.ravel()
-    cost = placement.of_slots(costs, every) * np.where(placement.away(every), _MOVED_ALREADY, 1.0)
-    score = placement.changes(every, targets, bands) / cost[:, None]
+    anew = np.where(placement.away(every), _MOVED_ALREADY, 1.0)
+    score = placement.changes(every, targets, bands) / (costs.of(every, placement.width, targets) * anew[:, None])
     score = score.reshape(*slots.shape, len(targets))
     best = score.argmin(axis=1)  # [source, target] which of its replicas
     value = np.take_along_axis(score, best[:, None, :], axis=1)[:, 0, :]
@@ -135,21 +135,25 @@ def _give(
     return stuck
 
 
-def _costs(placement: Placement, effort: Effort) -> Floats:
-    """[row, column] The cost of moving a replica: its bytes, and a little for count and rate, so that none is free.
+def _costs(placement: Placement, effort: Effort) -> CopyCosts:
+    """The costs of moving replicas: their bytes, and a little for count and rate, so that none is free.
 
     A broker has as many places for a topic as its even share and one. A small replica of a large topic would waste one,
     so with `keeps_places` it costs the mean of its topic.
     """
     per_replica, per_rate = effort.costs
-    copied, weights = placement.copied, placement.weights
-    if effort.keeps_places:
-        topic, counts = placement.crowding.topic, (placement.replicas >= 0).sum(axis=1)
-        held = np.maximum(1, np.bincount(topic, counts))
-        mean = np.bincount(topic, counts * copied.mean(axis=1)) / held
-        copied = np.maximum(copied, mean[topic][:, None])
-    cost: Floats = copied + per_replica * weights[:, [REPLICAS]] + per_rate * weights[:, [BYTES_IN]]
-    return cost**effort.cost_power
+    weights, topic = placement.weights, placement.crowding.topic
+    counts = (placement.replicas >= 0).sum(axis=1)
+
+    def cost(copied: Floats) -> Floats:
+        if effort.keeps_places:
+            held = np.maximum(1, np.bincount(topic, counts))
+            mean = np.bincount(topic, counts * copied.mean(axis=1)) / held
+            copied = np.maximum(copied, mean[topic][:, None])
+        cost: Floats = copied + per_replica * weights[:, [REPLICAS]] + per_rate * weights[:, [BYTES_IN]]
+        return cost**effort.cost_power
+
+    return placement.copies.changed(cost)
 
 
 def _several(placement: Placement, outside: Floats, effort: Effort) -> Ints:
@@ -310,7 +314,7 @@ def _exchange_options(
 def _cost(placement: Placement, slots: Ints, targets: Ints) -> Floats:
     """[slot] The further bytes to copy if each goes to its target; below 0 if it comes home."""
     more = (targets != placement.origin.ravel()[slots]).astype(np.float64) - placement.away(slots)
-    cost: Floats = (more + _NO_COPY) * placement.of_slots(placement.copied, slots)
+    cost: Floats = (more + _NO_COPY) * placement.copies.of(slots, placement.width, targets[:, None])[:, 0]
     return cost
 
 

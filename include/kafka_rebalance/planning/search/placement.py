@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -101,6 +101,34 @@ def spent(problem: Problem, now: Ints) -> Budget:
     return budget
 
 
+def _nothing() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CopyCosts:
+    """What it costs to copy a replica, as bytes in the unit of the weights: [row, column], or [row, 1] if alike."""
+
+    copied: Floats  # to a broker of another rack than that of the leader, which sends
+    within: Floats | None = None  # to a broker of the leader's rack; None: racks make no difference
+    sends: Ints = field(default_factory=_nothing)  # [row] the rack of today's leader
+    rack: Ints = field(default_factory=_nothing)  # [broker] by number; each unknown one is a rack of its own
+
+    def of(self, slots: Ints, width: int, targets: Ints) -> Floats:
+        """[slot, target] The cost of a copy to the target. `targets` is [target], or [slot, 1]."""
+        rows, columns = np.divmod(slots, width)
+        copied: Floats = self.copied[rows, np.minimum(columns, self.copied.shape[1] - 1)][:, None]
+        if self.within is None:
+            return copied
+        within = self.within[rows, columns][:, None]
+        cost: Floats = np.where(self.rack[targets] == self.sends[rows][:, None], within, copied)
+        return cost
+
+    def changed(self, change: Callable[[Floats], Floats]) -> CopyCosts:
+        within = None if self.within is None else change(self.within)
+        return replace(self, copied=change(self.copied), within=within)
+
+
 class Placement:
     """Replicas in slots (row, column), flattened to `row * width + column`. A move gives a slot another broker."""
 
@@ -110,7 +138,7 @@ class Placement:
         origin: Ints,  # [row, column] where the replica was in the snapshot; -1: nowhere
         weights: Floats,
         sizes: Ints,
-        copied: Floats,  # [row, column] bytes of a copy, in the unit of `weights`, times what each counts
+        copies: CopyCosts,
         rule: RackRule,
         others: tuple[MoveRule, ...],
         free: Bools,  # [row, column] slots that may be moved
@@ -122,7 +150,7 @@ class Placement:
     ) -> None:
         self.replicas = replicas.copy()
         self.origin, self.free = origin, free
-        self.weights, self.sizes, self.copied = weights, sizes, copied
+        self.weights, self.sizes, self.copies = weights, sizes, copies
         self.rule, self.others = rule, others
         self._others_at_home = tuple(other for other in others if other.binds_at_home)
         self.evened, self.receivers, self.limits = evened, receivers, limits
@@ -210,12 +238,6 @@ class Placement:
         """[slot] Whether the replica is no longer on its first broker."""
         here: Bools = self.replicas.ravel()[slots] != self.origin.ravel()[slots]
         return here
-
-    def of_slots(self, values: Floats, slots: Ints) -> Floats:
-        """[slot] The values of these slots; `values` is [row, column], or [row, 1] if those of a row are alike."""
-        rows, columns = np.divmod(slots, self.width)
-        own: Floats = values[rows, np.minimum(columns, values.shape[1] - 1)]
-        return own
 
     def affordable(self, slots: Ints, targets: Ints) -> Bools:
         """[slot] Whether the limits allow the move, after the allowed moves before it."""

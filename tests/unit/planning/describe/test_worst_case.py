@@ -183,5 +183,6 @@ def test_a_plan_says_what_its_way_back_copies_and_which_topics_it_holds_up() -> 
         "further_runs",
         "stays_behind",
         "broker_loss",
+        "between_racks",
         "evenness_by_bytes",
     }
