@@ -124,6 +124,12 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "Globs of topics whose replicas spread evenly over the brokers. This copies bytes of its own.",
         _TOPICS,
     ),
+    "leader_racks": several(
+        "Leader racks",
+        "Names of racks. Leaders are there where a list has a replica, spread evenly over their brokers. Those of the "
+        "policy take the place of these.",
+        _BROKERS,
+    ),
     "internal_topics": flag(
         "Internal topics", "Move Kafka's own topics too, such as __consumer_offsets, if the policy allows it.", _TOPICS
     ),

@@ -44,6 +44,7 @@ class NoteKind(Enum):
     LEADERS_STAY = auto()
     LEADERS_SPREAD = auto()
     TOPICS_SPREAD = auto()
+    IN_LEADER_RACKS = auto()
     MIN_INSYNC_IS_EXACT = auto()
     REPLICAS_ARE_KEPT = auto()
     REPLICAS_ONLY_REORDERED = auto()
@@ -218,6 +219,24 @@ def _topics_spread(figures: Mapping[str, Any]) -> str:
     return _WORDS.vformat(text, (), figures)
 
 
+def _in_leader_racks(figures: Mapping[str, Any]) -> str:
+    text = (
+        "{after:,} of {partitions:,} leaders are in rack {racks:listed} (leader_racks), {before:,} before; {changes:,} "
+        "leader changes bring them there"
+    )
+    outside = [
+        f"{figures[reason]:,} {words}"
+        for reason, words in (
+            ("without_replica", "partitions have no replica there"),
+            ("kept", "are of topics that the run leaves as they are"),
+            ("barred", "have no replica there that may lead"),
+            ("others", "stay for evenness, or because of a limit or the job"),
+        )
+        if figures[reason]
+    ]
+    return _WORDS.vformat(text, (), figures) + (f". Of the others, {', '.join(outside)}" if outside else "")
+
+
 def _optimum(text: str) -> Callable[[Mapping[str, Any]], str]:
     """`{plans}` in the text are those that the lists are compared with; at its end comes what does not count."""
 
@@ -279,6 +298,7 @@ _TEXTS: Mapping[NoteKind, str | Callable[[Mapping[str, Any]], str]] = {
     NoteKind.LEADERS_STAY: (
         "{leaders:,} leaders stay on brokers that are to lead nothing: no other replica may lead there"
     ),
+    NoteKind.IN_LEADER_RACKS: _in_leader_racks,
     NoteKind.LEADERS_SPREAD: "{leaders:,} leader changes only spread the leaders of topics (spread_leaders)",
     NoteKind.TOPICS_SPREAD: _topics_spread,
     NoteKind.MIN_INSYNC_IS_EXACT: (

@@ -28,7 +28,16 @@ from kafka_rebalance.model.settings import (
     copies_limit,
     partitions_per_batch,
 )
-from kafka_rebalance.model.value_readers import flag, globs, integer, number_reader, one_of, plain_values, read_values
+from kafka_rebalance.model.value_readers import (
+    flag,
+    globs,
+    integer,
+    names,
+    number_reader,
+    one_of,
+    plain_values,
+    read_values,
+)
 
 TIB = 1024**4
 YEAR_SECONDS = 366 * 86_400
@@ -66,6 +75,7 @@ STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "rack_pinned_topics": _both,
     "spread_leaders": _both,
     "spread_topics": _both,
+    "leader_racks": lambda own, other: own if other is None else other,
     "brokers_out": lambda own, other: tuple(sorted({*own, *other})),
     "internal_topics": min,
     "even_at_worst_hour": _either,
@@ -74,7 +84,14 @@ STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "less_even_plan": _once(REFUSE),
 }
 # Of these, what counts for the nightly check too: where replicas may go, and what is measured.
-_OF_PLACES_AND_LOADS = ("topics_out", "pinned_topics", "rack_pinned_topics", "brokers_out", "even_at_worst_hour")
+_OF_PLACES_AND_LOADS = (
+    "topics_out",
+    "pinned_topics",
+    "rack_pinned_topics",
+    "brokers_out",
+    "even_at_worst_hour",
+    "leader_racks",
+)
 _OF_A_PLAN = (
     *_OF_PLACES_AND_LOADS,
     "spread_leaders",
@@ -122,6 +139,7 @@ class Policy:
     spread_topics: tuple[str, ...] | None = (
         None  # globs: replicas of these topics spread evenly, for further bytes; None: of none
     )
+    leader_racks: tuple[str, ...] | None = None  # leaders are in these racks where the lists allow it; None: in any
     broker_pools: tuple[BrokerPool, ...] | None = (
         None  # topics that only these brokers hold, and nothing else; None: no
     )
@@ -323,6 +341,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "rack_pinned_topics": globs,
     "spread_leaders": globs,
     "spread_topics": globs,
+    "leader_racks": names,
     "broker_pools": broker_pools,
     "brokers_out": _ids,
     "rackless_brokers": one_of(RACKLESS),

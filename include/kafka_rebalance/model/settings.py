@@ -15,6 +15,7 @@ from kafka_rebalance.model.value_readers import (
     flag,
     globs,
     integer,
+    names,
     number_reader,
     one_of,
     optional,
@@ -35,6 +36,7 @@ _LEFT_OUT_WHEN_OPEN = (
     "spread_leaders",
     "spread_topics",
     "throttle_from_bytes_per_second",
+    "leader_racks",
 )  # of a digest; earlier versions have no such setting
 
 # Of earlier versions, which documents still have, with the only value that is done now.
@@ -99,6 +101,7 @@ class Settings:
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
     spread_leaders: tuple[str, ...] = ()  # globs: leaders of these topics spread evenly, for further leader changes
     spread_topics: tuple[str, ...] = ()  # globs: replicas of these topics spread evenly, for further bytes
+    leader_racks: tuple[str, ...] = ()  # leaders are in these racks where the lists allow it; empty: in any
     broker_pools: tuple[BrokerPool, ...] = ()  # topics that only these brokers hold; all others share the other brokers
     replicas_per_broker: int | None = None  # that one broker may hold in the end, unless it holds more already
     brokers_out: tuple[int, ...] = ()  # they keep their replicas and receive none
@@ -341,6 +344,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "rack_pinned_topics": globs,
     "spread_leaders": globs,
     "spread_topics": globs,
+    "leader_racks": names,
     "broker_pools": broker_pools,
     "replicas_per_broker": optional(integer(1)),
     "brokers_out": broker_ids,

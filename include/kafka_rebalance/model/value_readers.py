@@ -84,6 +84,13 @@ def globs(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def names(value: Any) -> tuple[str, ...]:
+    """Reads a list of names, which may be empty."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(name, str) and name for name in value):
+        raise ValueError("must be a list of names, non-empty texts")
+    return tuple(dict.fromkeys(value))
+
+
 def flag(value: Any) -> bool:
     """Reads true or false."""
     if type(value) is not bool:

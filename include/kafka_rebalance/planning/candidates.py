@@ -42,6 +42,7 @@ from kafka_rebalance.planning.problem.arrays import (
     leader_weights,
     led_first,
     replication,
+    should_lead,
     todays_leaders_first,
     widened,
 )
@@ -547,7 +548,7 @@ def _free(problem: Problem, found: FoundLists, before: Ints) -> Bools:
     """
     lists = found.replicas
     may_be = may_be_elected(problem, lists)
-    may_lead = problem.evened[lists] & may_be
+    may_lead = should_lead(problem, lists) & may_be
     may_lead[:, 0] = True
     movable = problem.movable & (found.goal.all_leaders | changed_lists(before, lists)) & may_be[:, 0]
     movable &= (problem.evened | problem.leaving)[lists[:, 0]] & (may_lead.sum(axis=1) > 1)

@@ -48,10 +48,15 @@ from kafka_rebalance.planning.rules.rack_rule import broken_now, rack_rule
 def ratios(problem: Problem, loads: Floats, shares: Floats) -> Floats:
     """[broker, metric] Load over the share of the whole that the broker should carry; 1 where there is no load.
 
-    With pools, the whole is what all brokers of its pool carry.
+    With pools, the whole is what all brokers of its pool carry. A broker without a share has no finite multiple, except
+    of leaders with `leader_racks`.
     """
     mean = shares * totals(problem, loads)
-    relative: Floats = np.divide(loads, mean, out=np.where(loads > 0, np.inf, 1.0), where=mean > 0)
+    none = np.where(loads > 0, np.inf, 1.0)
+    if problem.settings.leader_racks:  # a leader outside them is too much, and counts against what a broker inside has
+        usual = mean[:, LEADERS:].sum(axis=0) / np.maximum(1, (mean[:, LEADERS:] > 0).sum(axis=0))
+        none[:, LEADERS:] = 1 + loads[:, LEADERS:] / np.maximum(usual, 1e-300)
+    relative: Floats = np.divide(loads, mean, out=none, where=mean > 0)
     return relative
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.kafka.who_may_receive import remedy_for, shut_in_words
-from kafka_rebalance.model.finding import broker_ids, some
+from kafka_rebalance.model.finding import broker_ids, listed, some
 from kafka_rebalance.model.settings import LEADERS_ALONE, NEW, ONE_RACK, pools_with
 from kafka_rebalance.planning.problem.arrays import Bools, Problem, known_of_all, replication
 from kafka_rebalance.planning.problem.pools import parts_of
@@ -82,6 +82,12 @@ def _check_brokerbroker_ids(problem: Problem) -> None:
             raise PlanningError(
                 f"{setting} {broker_ids(unknown, *words)}. Brokers are {some(known, most=40)}. {_NOTHING}"
             )
+    racks = sorted({rack for rack, here in zip(problem.racks, problem.registered, strict=True) if rack and here})
+    if unknown_racks := [rack for rack in settings.leader_racks if rack not in racks]:
+        raise PlanningError(
+            f"leader_racks: no broker is registered in rack {listed(unknown_racks)}. Racks are {some(racks, most=40)}. "
+            f"{_NOTHING}"
+        )
     both = sorted(set(settings.brokers_out) & (settings.leaving | set(settings.replace.values())))
     if both:
         raise PlanningError(

@@ -22,11 +22,13 @@ from kafka_rebalance.planning.problem.arrays import (
     replica_loads,
     replication,
     shares,
+    should_lead,
 )
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.rack_rule import RackRule
 
 _HALVINGS = 60  # of an interval, down to the last bit of a double
+_LEAST_SHARE = 1e-9  # of the largest
 _FITTINGS = 50  # rounds: the rest of one full disk may be too much for the next
 
 
@@ -125,7 +127,8 @@ def leader_targets(problem: Problem, replicas: Ints) -> Floats:
     """[broker, LEADER_METRICS] Each broker's share, in its own unit. A broker that is not evened keeps its leaders.
 
     A broker can lead no more than it holds, and must lead every list of one that it holds. The same is true of a rack:
-    its brokers must lead every list that lies within it. The others lead the rest.
+    its brokers must lead every list that lies within it. The others lead the rest. With `leader_racks`, only replicas
+    that should lead count.
     """
     parts = (_leader_targets(part.problem, replicas[part.rows]) for part in parts_of(problem))
     return sum(parts, np.zeros((len(problem.brokers), len(LEADER_METRICS))))
@@ -137,9 +140,18 @@ def _leader_targets(problem: Problem, replicas: Ints) -> Floats:
     fixed = leader_loads(replicas[:, 0], raw, len(evened))
     fixed[problem.leaving] = 0.0
     rest = raw.sum(axis=0) - fixed[~evened].sum(axis=0)
+    given = share * evened[:, None]
     alone = leader_loads(replicas[:, 0], raw * (replication(replicas) == 1)[:, None], len(evened))
     held = replica_loads(replicas, raw, len(evened))
-    given = share * evened[:, None]
+    if problem.settings.leader_racks:
+        should = should_lead(problem, replicas)
+        one = should.sum(axis=1) == 1
+        alone += leader_loads(
+            replicas[one, should[one].argmax(axis=1)], raw[one] * (replication(replicas[one]) > 1)[:, None], len(evened)
+        )
+        held = replica_loads(np.where(should, replicas, -1), raw, len(evened))
+        # A broker outside has no share if each list has a replica inside, and nobody can divide by that.
+        given = np.maximum(given, _LEAST_SHARE * given.max(axis=0)) * evened[:, None]
     targets = np.where(evened[:, None], given / np.maximum(given.sum(axis=0), 1e-300) * rest, fixed)
     racks = _led_in_racks(problem, replicas, raw)
     for k in range(raw.shape[1]):

@@ -24,7 +24,7 @@ from kafka_rebalance.planning.describe.shortfall import (
     outside_pools,
 )
 from kafka_rebalance.planning.problem.arrays import DISK, METRICS, Bools, Floats, Ints, Problem, replication
-from kafka_rebalance.planning.rules.leaders import Ending, exactly_min_insync
+from kafka_rebalance.planning.rules.leaders import Ending, exactly_min_insync, may_be_elected
 from kafka_rebalance.planning.rules.rack_rule import rackless
 from kafka_rebalance.planning.rules.topic_spread import Excess, excess_of
 from kafka_rebalance.planning.rules.where_replicas_may_go import BROKER_LIMITS, NotBack
@@ -74,6 +74,10 @@ def status_and_notes(
         if spread is not None:
             yield _spread(problem, found, spread)
         yield from stays
+        if found.spreads_topics:
+            yield note(NoteKind.LEADERS_SPREAD, leaders=found.spreads_topics)
+        if problem.settings.leader_racks:
+            yield _in_leader_racks(problem, end)
         yield from exactly_min_insync(problem, replication(found.replicas))
         if behind:
             kind = NoteKind.REPLICAS_ARE_KEPT if goal.moves_replicas else NoteKind.REPLICAS_ONLY_REORDERED
@@ -124,8 +128,32 @@ def _stays(problem: Problem, found: FoundLists, end: Ending) -> Iterator[Note]:
         yield note(NoteKind.LISTS_WITHOUT_LEADER, lists=end.left_out)
     if leaders := leaders_that_stay(problem, end.leaders):
         yield note(NoteKind.LEADERS_STAY, leaders=leaders)
-    if found.spreads_topics:
-        yield note(NoteKind.LEADERS_SPREAD, leaders=found.spreads_topics)
+
+
+def _in_leader_racks(problem: Problem, end: Ending) -> Note:
+    """How many leaders are in `leader_racks` before and after, and why others are not. Each counts for one reason."""
+    inside = np.array([rack in problem.settings.leader_racks for rack in problem.racks])
+    before, after = inside[problem.leader], inside[end.leaders]
+    there = (end.lists >= 0) & inside[np.maximum(end.lists, 0)]
+    may = there & may_be_elected(problem, end.lists) & problem.evened[np.maximum(end.lists, 0)]
+    reasons: dict[str, int] = {}
+    rest = ~after
+    for reason, rows in (
+        ("without_replica", ~there.any(axis=1)),
+        ("kept", ~problem.movable),
+        ("barred", ~may.any(axis=1)),
+        ("others", np.ones_like(rest)),
+    ):
+        reasons[reason], rest = int((rest & rows).sum()), rest & ~rows
+    return note(
+        NoteKind.IN_LEADER_RACKS,
+        racks=list(problem.settings.leader_racks),
+        before=int(before.sum()),
+        after=int(after.sum()),
+        partitions=len(after),
+        changes=int((end.leaders != problem.leader)[after & ~before].sum()),
+        **reasons,
+    )
 
 
 def off_notes(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> Iterator[Note]:

@@ -378,6 +378,41 @@ def known_of_all(problem: Problem, capacity: Floats) -> Floats | None:
     return None if np.isnan(capacity[problem.staying]).any() else capacity
 
 
+def preferred_to_lead(problem: Problem) -> Bools:
+    """[broker] The evened brokers of `leader_racks`; all evened ones if it names none, or none of theirs."""
+    inside = problem.evened & np.array([rack in problem.settings.leader_racks for rack in problem.racks], dtype=bool)
+    return inside if inside.any() else problem.evened
+
+
+def should_lead(problem: Problem, replicas: Ints) -> Bools:
+    """[row, position] Which replicas should lead: those on brokers of `leader_racks`, and in a list without one all."""
+    held = np.maximum(replicas, 0)
+    able: Bools = (replicas >= 0) & problem.evened[held]
+    if not problem.settings.leader_racks:
+        return able
+    inside = able & preferred_to_lead(problem)[held]
+    return np.where(np.any(inside, axis=1)[:, None], inside, able)
+
+
+def _by_leader_racks(problem: Problem, share: Floats) -> Floats:
+    """[broker, LEADER_METRICS] The shares, where brokers outside `leader_racks` share only the lists without a replica
+    inside. Columns have the sum that they had.
+    """
+    inside = preferred_to_lead(problem)
+    if (inside == problem.evened).all():
+        return share
+    weights = leader_weights(problem, problem.replicas)
+    has_one = np.any((problem.replicas >= 0) & inside[np.maximum(problem.replicas, 0)], axis=1)
+    whole = np.maximum(weights.sum(axis=0), 1e-300)
+    part = weights[has_one].sum(axis=0) / whole
+    outside = problem.evened & ~inside
+    result = share.copy()
+    total = share[problem.evened].sum(axis=0)
+    for brokers, led in ((inside, part), (outside, 1 - part)):
+        result[brokers] = share[brokers] / np.maximum(share[brokers].sum(axis=0), 1e-300) * led * total
+    return result
+
+
 def shares(problem: Problem) -> Floats:
     """[broker, METRICS] The share of the whole that each staying broker should carry; columns sum to 1.
 
@@ -385,7 +420,8 @@ def shares(problem: Problem) -> Floats:
 
     Shares go by capacity if it is known for every broker that stays; else they are equal. Replicas go by the disk and
     leaders by the network: equal counts on unequal brokers would contradict the other resources. If the network is
-    unknown, leaders are equal even on unequal disks, because a broker with a larger disk need not send faster.
+    unknown, leaders are equal even on unequal disks, because a broker with a larger disk need not send faster. With
+    `leader_racks`, brokers of other racks share only what nobody can lead there.
     """
     of_broker, staying = problem.pools.of_broker, problem.staying
     share = np.zeros((len(of_broker), len(METRICS)))
@@ -396,6 +432,8 @@ def shares(problem: Problem) -> Floats:
             for capacity in (problem.disk_capacity, *problem.networks.T)
         )
         share += np.stack([column / column.sum() for column in (disk, disk, received, sent, sent)], axis=1)
+    if problem.settings.leader_racks:
+        share[:, LEADERS:] = _by_leader_racks(problem, share[:, LEADERS:])
     return share
 
 

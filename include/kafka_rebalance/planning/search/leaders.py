@@ -26,6 +26,7 @@ from kafka_rebalance.planning.problem.arrays import (
     leader_loads,
     leader_weights,
     led_first,
+    preferred_to_lead,
     replication,
     widened,
 )
@@ -184,6 +185,7 @@ class _Leaders:
         self.old_leaders: Ints = np.where(self._led_instead, self.leader, self.before[:, 0])
         self.prices: Prices | None = None
         self.spreads_topics = 0
+        self.inside = preferred_to_lead(problem) if problem.settings.leader_racks else None
         spread = problem.settings.spread_leaders
         self.spread: Bools = np.array([matches(topic, spread) for topic in problem.topics] + [False])
 
@@ -284,6 +286,8 @@ class _Leaders:
             self._spread_topics(full, 0, self.spread)
             self._undo(full)
             self.spreads_topics = max(0, self._changed - before)
+        if self.inside is not None:
+            self._bring_inside(full, self.inside)
 
     @property
     def off(self) -> float:
@@ -415,6 +419,16 @@ class _Leaders:
             self._swap(*found)
             idle = 0 if self.topics.excess < least else idle + 1
             least = min(least, self.topics.excess)
+
+    def _bring_inside(self, bands: Bands, inside: Bools) -> None:
+        """Brings leaders to the brokers of `leader_racks` while no broker gets further outside the bands."""
+        for _ in range(_ROUNDS):
+            rows = np.flatnonzero(self._may_lose() & ~inside[self.lists[:, 0]])
+            rows, positions = self._nearest(rows, inside[self.lists[rows]] & (self.lists[rows] >= 0), bands, False)
+            rows, positions = self._within_budget(rows, positions, is_asked=False)
+            if not len(rows):
+                return
+            self._swap(rows, positions)
 
     def _nearest(self, rows: Ints, asked: Bools, bands: Bands, at_any_price: bool) -> tuple[Ints, Ints]:
         """(rows, positions) of changes that are asked for, [row, position]: those first that bring the bands nearer.
