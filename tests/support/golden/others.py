@@ -72,6 +72,7 @@ def left_by_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bundles:
     cancel.answer(consent=cancel.document["consent"], user="7")
     cancel.cancel()
     made.release()
+    _catch_up(cluster)
     cancel.verify()
     keep("cancel.txt")
     # cancel.json names this machine's folder, and decision.json has the digest of it.
@@ -85,6 +86,13 @@ def left_by_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bundles:
     bundles["topics.txt"]["request"] = request_text(expansion.operator, names_of(start))
     del bundles["before.txt"]
     return bundles
+
+
+def _catch_up(cluster: RecordedCluster) -> None:
+    """Replicas that the cancel brought back have copied what they missed, and join the ISR."""
+    for topic in cluster.fake.get_children("/brokers/topics"):
+        for partition, replicas in cluster.replicas(topic).items():
+            cluster.set_state(TopicPartition(topic, partition), isr=list(replicas))
 
 
 def _topics(folder: Path, cluster: RecordedCluster, monkeypatch: pytest.MonkeyPatch) -> TopicRun:
