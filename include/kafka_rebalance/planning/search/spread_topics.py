@@ -73,7 +73,7 @@ def _prices(placement: Placement, slots: Ints, targets: Ints, bands: Bands) -> F
     rows, columns = np.divmod(slots, placement.width)
     sources = placement.replicas[rows, columns]
     more = (targets != placement.origin.ravel()[slots][:, None]).astype(np.float64) - placement.away(slots)[:, None]
-    price: Floats = more * placement.of_slots(placement.copied, slots)[:, None]
+    price: Floats = more * placement.copies.of(slots, placement.width, targets)
 
     def outside(loads: Floats, brokers: Ints, k: int) -> Floats:
         low, high = bands.low[brokers, k], bands.high[brokers, k]
