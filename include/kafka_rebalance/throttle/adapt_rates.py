@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from kafka_rebalance.admin.wire import keep_wire
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.rate_steps import RATE_STEPS_FILE, RateStep, RateSteps
 from kafka_rebalance.documents.throttle_lease import ThrottleLease
@@ -49,8 +50,16 @@ LIVELY_SECONDS = 60.0  # after a change the worker stays with the batch, because
 @dataclass(frozen=True, slots=True)
 class _Judged:
     steps: RateSteps  # with the memory for the next look
-    sight: Sight
     chosen: Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A sight of this process. `at`: of time.monotonic()."""
+
+    sight: Sight
+    at: float
+    cost_seconds: float
 
 
 class RateWatch:
@@ -59,7 +68,7 @@ class RateWatch:
     def __init__(self, folder: RunFolder, given_up: Collection[int] | None = None) -> None:
         self._folder, self._given_up = folder, given_up
         self._next_look = 0.0
-        self._sight: tuple[float, Sight] | None = None  # and when it was taken: of this process alone
+        self._sight: _Taken | None = None
         self.last: Chosen | None = None
         self._changed: float | None = None  # time.monotonic() of the last change that this process made
 
@@ -82,7 +91,8 @@ class RateWatch:
             lease, steps = read_copy(self._folder), RATE_STEPS_FILE.read_if_there(self._folder)
             if lease is None or steps is None or not _may_change(lease) or _is_young(steps, now):
                 return False
-            judged = self._judge(connection, cluster, lease, _read_rates(cluster, lease), steps, now, moves)
+            with keep_wire(connection.kafka):
+                judged = self._judge(connection, cluster, lease, _read_rates(cluster, lease), steps, now, moves)
         except AuthenticationError:
             raise
         except (ArtifactError, ReadError) as unread:
@@ -151,10 +161,9 @@ class RateWatch:
         now: float,
         moves: Sequence[Move],
     ) -> _Judged:
-        brokers = [broker_of(entity) for entity in configs]
-        fresh = self._sight
         began = time.monotonic()
-        if fresh is None or began - fresh[0] > LOOK_SECONDS / 3:
+        if self._sight is None or began - self._sight.at > LOOK_SECONDS / 3:
+            brokers = map(broker_of, configs)
             sight = read_sight(
                 connection,
                 cluster,
@@ -163,13 +172,13 @@ class RateWatch:
                 moves=moves,
                 given_up=steps.given_up,
             )
-            cost = time.monotonic() - began
-            self._sight = time.monotonic(), sight
-            self._next_look = now + max(LOOK_SECONDS, cost / LOOK_SHARE)
-        else:
-            sight = fresh[1]
-        memory, chosen = choose(lease.ladder, steps.memory, sight, rates_now(lease, configs))
-        return _Judged(replace(steps, memory=memory, held_by=chosen.held_by), sight, chosen)
+            ended = time.monotonic()
+            self._sight = _Taken(sight, ended, ended - began)
+        taken = self._sight
+        self._next_look = now + _interval(taken.cost_seconds)
+        memory, chosen = choose(lease.ladder, steps.memory, taken.sight, rates_now(lease, configs))
+        memory = replace(memory, cost_seconds=round(taken.cost_seconds, 1))
+        return _Judged(replace(steps, memory=memory, held_by=chosen.held_by), chosen)
 
     def _read_steps(self) -> RateSteps:
         """What earlier looks left. If it cannot be read, the rules begin anew."""
@@ -215,7 +224,12 @@ def _without_rises(judged: _Judged, now: Mapping[int, int]) -> tuple[Chosen, Rat
 def _is_young(steps: RateSteps, now: float) -> bool:
     """Whether another process has just looked."""
     last = steps.memory.looked_at
-    return last is not None and 0 <= now - last < LOOK_SECONDS
+    return last is not None and 0 <= now - last < _interval(steps.memory.cost_seconds)
+
+
+def _interval(cost_seconds: float) -> float:
+    """From one look to the next, in seconds."""
+    return max(LOOK_SECONDS, cost_seconds / LOOK_SHARE)
 
 
 def _may_change(lease: ThrottleLease) -> bool:
