@@ -128,8 +128,11 @@ class RateWatch:
         if lease is None or not lease.ladder or not lease.is_set or lease.handed_over_at is not None:
             self.last = None
             return
-        steps = self._read_steps()
         configs = _read_rates(cluster, lease)
+        if not configs:  # nothing is copied, or every broker is away
+            self.last = None
+            return
+        steps = self._read_steps()
         here = lease.without(lease.wanted.keys() - configs.keys())
         if lease.adapts:
             judged = self._judge(connection, cluster, lease, configs, steps, now, moves)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_rebalance.admin import out_of_sync
 from kafka_rebalance.documents.rate_steps import RATE_STEPS_FILE, Sign
 from kafka_rebalance.local_cluster import LocalCluster
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.throttle import adapt_rates
 from kafka_rebalance.throttle.adaptive_rate import rate_ladder
@@ -84,7 +86,7 @@ class TestIncident:
         with LocalCluster(
             request.param, brokers=5, racks=0, kraft=bool(controllers), controllers=controllers
         ) as running:
-            running.create_topic("watched", {0: (4, DEAD)})
+            running.create_topic("watched", {0: (4, DEAD)}, config={"min.insync.replicas": str(1 + controllers)})
             running.produce("watched", {0: 1000})
             yield running
 
@@ -103,7 +105,10 @@ class TestIncident:
         assert run.resume(seen) == 1
         assert rates(kafka) == {LOWEST}
         last = RATE_STEPS_FILE.read(run.folder).steps[-1]
-        assert last.reasons[0].sign in (Sign.AT_MIN_ISR, Sign.UNDER_MIN_ISR)
+        assert last.reasons[0].sign == (Sign.UNDER_MIN_ISR if cluster.kraft else Sign.AT_MIN_ISR)
+        watched = TopicPartition("watched", 0)
+        eligible = out_of_sync.read_eligible(kafka.connection.kafka, [watched])
+        assert eligible == ({watched: 1} if cluster.kraft else {}), "KIP-966"
         assert not kafka.is_in_sync("orders", 2)
         done = follow_to_the_end(run)
         assert done.state == BatchState.DONE

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,9 +17,11 @@ from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
 from kafka_rebalance.throttle import adapt_rates
 from kafka_rebalance.throttle.adaptive_rate import rate_ladder
 from kafka_rebalance.throttle.lease_copies import ClusterLease
+from kafka_rebalance.workflow import triggers
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.triggers import PauseTrigger
 from support.runs import rebalance_run
+from support.runs.cancel_run import CancelRun, cancellable_cluster
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun, freeze, lease_file
@@ -170,6 +175,39 @@ def _not_read(_: object) -> Any:
     raise ReadError("No broker answers.")
 
 
+def test_a_worker_that_stays_raises_the_rates_without_a_trigger(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    stands_for = SimpleNamespace(time=time.time, monotonic=lambda: sum(slept), sleep=slept.append)
+    monkeypatch.setattr("kafka_rebalance.rebalance.follow.time", stands_for)
+    run.hold()
+    run.stay_seconds = 60
+    assert run.request() == 1, "it gives the batch to a trigger after a minute"
+    assert TOP in rates(cluster)
+    assert sum(slept) <= 61
+
+
+def test_a_trigger_fires_when_a_rate_is_to_change(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triggers, "YOUNGEST_EVENT_SECONDS", 0.0)
+    run.hold()
+    assert run.request() == 1
+    assert run.deferred is not None
+    _, arguments = run.deferred.trigger.serialize()
+
+    async def fire() -> Any:
+        (payload,) = [event.payload async for event in triggers.BatchTrigger(**arguments).run()]
+        return payload
+
+    event = asyncio.run(fire())
+    assert event == {"state": "rates", "batch": 1, "message": ""}
+    assert rates(cluster) == {LOWEST}, "it writes nothing"
+    assert run.resume(event) == 1
+    assert max(rates(cluster)) == LADDER[1]
+
+
 # --- killed, lost, handed over ---
 
 
@@ -302,3 +340,30 @@ def test_while_the_cluster_is_frozen_rates_only_fall(
     assert seen is not None
     assert run.resume(seen.to_event()) == 1
     assert rates(cluster) == {LOWEST}
+
+
+def test_a_run_that_has_handed_its_copies_over_changes_no_rate(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    apart(run, cluster)
+    before = cluster.throttles()
+    with pytest.raises(ThrottleError, match="Copies are still in flight"):
+        run.release()
+    assert look(run, 1) is None
+    assert run.resume(BatchSeen(BatchState.RATES, 1)) == 1
+    kept = {entity: values for entity, values in cluster.throttles().items() if entity.startswith("brokers/")}
+    assert kept.items() <= before.items()
+
+
+def test_a_cancel_takes_back_every_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapt_rates, "LOOK_SECONDS", 0.0)
+    cluster = cancellable_cluster(monkeypatch, "2.8")
+    cluster.committed = {}
+    made = SimulatedRun(tmp_path, cluster, monkeypatch)
+    made.policy_file.write_text(rebalance_run.POLICY + "partitions_per_batch: 1\n")
+    made.plan(job="drain", drain=[2], topics_out=["idle"], throttle_from_bytes_per_second=LOWEST)
+    made.approve("light", TOP, LOWEST)
+    apart(made, cluster)
+    canceller = CancelRun(monkeypatch)
+    canceller.approved()
+    canceller.cancel()
+    made.release()
+    assert cluster.leftovers() == []
