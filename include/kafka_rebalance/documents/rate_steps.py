@@ -47,10 +47,10 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class RateStep:
-    """One broker got another rate."""
+    """These brokers got another rate, from the same one and for the same reasons."""
 
     at: Time
-    broker: int
+    brokers: tuple[int, ...]
     before: int
     after: int
     reasons: tuple[Reason, ...]

@@ -25,6 +25,7 @@ from kafka_rebalance.pages.units import (
 )
 from kafka_rebalance.pages.windows import WindowWords, window_now
 from kafka_rebalance.run.check_result import CheckName, Verification
+from kafka_rebalance.throttle.adaptive_rate import ANSWERS, LAGS, LATENCY, NETWORK
 
 # What the page computes for a run that moves partitions: the time left, its events, and whether it is followed.
 
@@ -287,13 +288,9 @@ def _history_of(report: RunReport) -> Iterator[Happening]:
 
 
 def _of_rates(noted: RateSteps | None) -> Iterator[Happening]:
-    """One event for the brokers that got the same rate for the same reasons at one moment."""
-    alike: dict[tuple[datetime, int, int, tuple[Reason, ...]], list[int]] = {}
     for step in noted.steps if noted is not None else ():
-        alike.setdefault((step.at, step.before, step.after, step.reasons), []).append(step.broker)
-    for (at, before, after, reasons), brokers in alike.items():
-        did = "raised" if after > before else "lowered"
-        yield Happening(at, f"Rate of {_brokers(brokers)} {did} to {format_rate(after)}: {_reasons(reasons)}")
+        did = f"{'raised' if step.after > step.before else 'lowered'} to {format_rate(step.after)}"
+        yield Happening(step.at, f"Rate of {_brokers(step.brokers)} {did}: {_reasons(step.reasons)}")
 
 
 def rates_now_words(execution: Execution) -> Iterator[str]:
@@ -301,7 +298,7 @@ def rates_now_words(execution: Execution) -> Iterator[str]:
     throttle, noted = execution.throttle, execution.rate_steps
     if throttle is None or not throttle.adapts or noted is None:
         return
-    rates = {step.broker: step.after for step in noted.steps}
+    rates = {broker: step.after for step in noted.steps for broker in step.brokers}
     for rate in sorted({*rates.values()}):
         yield f"{format_rate(rate)}: {_brokers([broker for broker in sorted(rates) if rates[broker] == rate])}"
     if noted.held_by:
@@ -314,6 +311,14 @@ def _brokers(brokers: Sequence[int]) -> str:
 
 def _reasons(reasons: Sequence[Reason]) -> str:
     return "; ".join(dict.fromkeys(map(reason_words, reasons)))
+
+
+_PARTS = {
+    ANSWERS: "how fast brokers answer",
+    LAGS: "the lags of consumer groups",
+    NETWORK: "network_use of the metrics server",
+    LATENCY: "produce_latency of the metrics server",
+}
 
 
 def reason_words(reason: Reason) -> str:
@@ -330,7 +335,7 @@ def reason_words(reason: Reason) -> str:
         Sign.FULL_NETWORK: f"the network of broker {reason.broker} is used to {format_share(reason.figure)}",
         Sign.SLOW_PRODUCE: f"broker {reason.broker} takes {_milliseconds(reason)} for a produce request",
         Sign.LAG_GROWS: f"group {reason.what} falls behind ({format_count(reason.figure)} records)",
-        Sign.UNREAD: f"{reason.what} could not be read",
+        Sign.UNREAD: f"{_PARTS.get(reason.what, reason.what)} could not be read",
         Sign.IDLE: "nothing is copied there",
         Sign.SETTLING: "looks are awaited first",
         Sign.PROBED: f"{format_rate(reason.figure)} was too high a short time ago",

@@ -20,6 +20,7 @@ from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.cluster.protocols import OpenCluster
 from kafka_rebalance.documents.progress import BatchNote
 from kafka_rebalance.errors import (
+    ArtifactError,
     AuthenticationError,
     ExecutionError,
     FormatVersionError,
@@ -31,6 +32,7 @@ from kafka_rebalance.errors import (
     RefusedError,
     SettingsError,
     StoppedError,
+    WriteError,
 )
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -217,10 +219,10 @@ class Visit:
         adapt = partial(self.rate_watch.adapt, self.kept, self.connection, owner, clock.now_seconds(), moves)
         try:
             adapt(at_once=at_once, may_rise=not self._is_frozen(plan))
-        except AuthenticationError:
+        except (AuthenticationError, LockHeldError, LockLostError):
             raise
-        except ReadError as unread:
-            log.warning("The rates stay as they are until the next look: %s", unread)
+        except (ArtifactError, ReadError, WriteError) as failed:
+            log.warning("The rates stay as they are until the next look: %s", failed)
 
     def _is_frozen(self, plan: ApprovedPlan) -> bool:
         """Also if nobody can tell."""

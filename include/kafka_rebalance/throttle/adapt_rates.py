@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kafka_rebalance.admin.wire import keep_wire
 from kafka_rebalance.cluster.protocols import OpenCluster
-from kafka_rebalance.documents.rate_steps import RATE_STEPS_FILE, RateStep, RateSteps
+from kafka_rebalance.documents.rate_steps import RATE_STEPS_FILE, RateStep, RateSteps, Reason
 from kafka_rebalance.documents.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import (
     ArtifactError,
@@ -247,14 +248,14 @@ def _read_rates(cluster: OpenCluster, lease: ThrottleLease) -> dict[str, dict[st
 
 
 def _with_steps(steps: RateSteps, chosen: Chosen, before: Mapping[int, int], now: float) -> RateSteps:
-    at = datetime.fromtimestamp(int(now), UTC)
-    new = [
-        RateStep(at, broker, before[broker], chosen.rates[broker], reasons)
-        for broker, reasons in sorted(chosen.reasons.items())
-    ]
+    at, alike = datetime.fromtimestamp(int(now), UTC), defaultdict[tuple[int, int, tuple[Reason, ...]], list[int]](list)
+    for broker, reasons in sorted(chosen.reasons.items()):
+        alike[before[broker], chosen.rates[broker], reasons].append(broker)
+    new = [RateStep(at, tuple(brokers), *change) for change, brokers in alike.items()]
     for step in new:
         signs = ", ".join(dict.fromkeys(reason.sign for reason in step.reasons))
-        log.info("broker %d: %d -> %d bytes/s (%s)", step.broker, step.before, step.after, signs)
+        named = some(list(map(str, step.brokers)))
+        log.info("broker %s: %d -> %d bytes/s (%s)", named, step.before, step.after, signs)
     return replace(steps, steps=(*steps.steps, *new)[-STEPS_KEPT:])
 
 

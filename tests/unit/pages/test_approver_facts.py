@@ -294,6 +294,11 @@ def test_the_cost_says_throttle_least_rate_and_whose_network_is_at_its_limit() -
     assert cost["Disks"] == "broker 1 is fullest, 84 % in batch 1: 164 GiB left"
 
 
+def test_the_request_says_how_long_a_range_takes_at_both_ends() -> None:
+    body = approval_body(report(decision=samples.decision(throttle_from_bytes_per_second=10_000_000)))
+    assert " at 47.7 MiB/s a broker, up to 15 h at 9.54 MiB/s: the run itself chooses each broker's rate" in body
+
+
 def test_the_cost_of_a_range_says_both_ends_and_the_time_at_the_lowest() -> None:
     cost = dict(brief(report(decision=samples.decision(throttle_from_bytes_per_second=10_000_000))).cost)
     assert cost["Throttle of one broker"] == (

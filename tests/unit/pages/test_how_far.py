@@ -9,6 +9,7 @@ import pytest
 
 from kafka_rebalance.documents.progress import Count
 from kafka_rebalance.documents.rate_steps import Reason, Sign
+from kafka_rebalance.pages.page import render_file
 from kafka_rebalance.pages.progress import BATCHES_SHOWN, SILENT, live_words, reason_words
 from kafka_rebalance.pages.run_report import RunReport
 from support.documents import report_samples as samples
@@ -213,8 +214,8 @@ def test_each_change_of_a_rate_is_an_event_with_its_reason_and_the_page_says_whi
     slow = {"sign": "slow_answer", "figure": 0.25, "usual": 0.004, "broker": 3}
     later = {**STEP, "at": "2026-05-03T15:06:00+00:00", "before": 14_142_136, "after": 10_000_000}
     steps = [
-        *({**STEP, "broker": broker, "reasons": [CALM]} for broker in (1, 2, 3)),
-        {**later, "broker": 3, "reasons": [slow]},
+        {**STEP, "brokers": [1, 2, 3], "reasons": [CALM]},
+        {**later, "brokers": [3], "reasons": [slow]},
     ]
     noted = {"format_version": 1, "given_up": [], "steps": steps, "held_by": [{"sign": "unread", "what": "lags"}]}
     under_way = report(throttle=adapting(), rate_steps=noted)
@@ -226,13 +227,13 @@ def test_each_change_of_a_rate_is_an_event_with_its_reason_and_the_page_says_whi
     assert words.rates == (
         "9.54 MiB/s: broker 3",
         "13.5 MiB/s: brokers 1, 2",
-        "No other rate rises: lags could not be read",
+        "No other rate rises: the lags of consumer groups could not be read",
     )
 
 
 def test_once_a_person_has_set_a_rate_the_page_tells_no_rates_of_brokers() -> None:
     change = {"at": "2026-05-03T15:05:00+00:00", "bytes_per_second": 25_000_000, "by": "uma"}
-    noted = {"format_version": 1, "given_up": [], "steps": [{**STEP, "broker": 1, "reasons": [CALM]}]}
+    noted = {"format_version": 1, "given_up": [], "steps": [{**STEP, "brokers": [1], "reasons": [CALM]}]}
     set_by_uma = adapting(bytes_per_second=25_000_000, first_bytes_per_second=50_000_000, rate_changes=[change])
     assert live_words(report(throttle=set_by_uma, rate_steps=noted), None).rates == ()
 
@@ -242,3 +243,13 @@ def test_every_reason_has_words(sign: Sign) -> None:
     words = reason_words(Reason(sign, 3.0, 2.0, 1, "orders-0"))
     assert words
     assert "None" not in words
+
+
+def test_the_page_of_a_run_with_a_range_shows_both_ends_and_each_rate() -> None:
+    noted = {"format_version": 1, "given_up": [], "steps": [{**STEP, "brokers": [1, 2], "reasons": [CALM]}]}
+    decided = samples.decision(throttle_from_bytes_per_second=10_000_000)
+    page = render_file(report(decision=decided, throttle=adapting(), rate_steps=noted))
+    page = page.replace("\N{NO-BREAK SPACE}", " ")
+    assert page.count("9.54 MiB/s to 47.7 MiB/s") >= 3  # of the approval, of the decision, and now
+    assert "Rate of brokers 1, 2 raised to 13.5 MiB/s: nothing was seen" in page
+    assert "13.5 MiB/s: brokers 1, 2" in page

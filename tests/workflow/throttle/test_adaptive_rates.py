@@ -99,7 +99,7 @@ def test_an_incident_anywhere_brings_the_lowest_rate_and_new_moves_wait(
     assert seen.state == BatchState.RATES
     assert run.resume(seen.to_event()) == 1
     assert rates(cluster) == {LOWEST}
-    assert {step.reasons[0].sign for step in steps(run).steps[-2:]} == {Sign.AT_MIN_ISR}
+    assert {step.reasons[0].sign for step in steps(run).steps[-1:]} == {Sign.AT_MIN_ISR}
     event, _ = run.follow(1, until=lambda: not (cluster.step() or True))
     assert event is not None
     assert event.state == BatchState.DONE
