@@ -121,15 +121,19 @@ class _Places:
         self._total = np.bincount(problem.topic, counts, topics) - kept.sum(axis=1)
         racks = np.unique(rule.domain[problem.evened]) if rule.known else np.zeros(1, dtype=np.int64)
         self._here = rule.domain == racks[:, None] if rule.known else np.ones((1, len(problem.brokers)), dtype=bool)
-        least, most = np.zeros((topics, len(racks))), np.repeat(self._total[:, None], len(racks), axis=1)
+        least, most = (
+            np.zeros((topics, len(racks))),
+            np.repeat(self._total[:, None], len(racks), axis=1).astype(np.float64),
+        )
+        self._apart = np.zeros((topics, len(racks)))  # by how much lists that break the rack rule may differ from that
         if rule.known:
-            free = violations(rule, problem.replicas)  # nobody may be able to mend these
+            broken = violations(rule, problem.replicas)
             for number, rack in enumerate(racks.tolist()):
                 low, high = rule.holds(counts, rack)
-                low, high = np.where(free, 0, low), np.where(free, counts, high)
                 here = kept @ self._here[number]
                 least[:, number] = np.bincount(problem.topic, low, topics) - here
                 most[:, number] = np.bincount(problem.topic, high, topics) - here
+                self._apart[:, number] = np.bincount(problem.topic, np.where(broken, counts, 0), topics)
         self._least, self._most = np.maximum(0.0, least), np.maximum(0.0, most)
 
     @property
@@ -153,12 +157,16 @@ class _Places:
         return filled
 
     def least_excess(self, asked: Bools) -> int:
-        """What no lists stay below: racks must hold some, and replicas that nobody may move are where they are."""
+        """What no lists stay below: racks must hold some, and replicas that nobody may move are where they are.
+
+        Lists that break the rack rule now may stay as they are, so they bind nothing.
+        """
         problem, ceilings = self._problem, self.ceilings
         takes = np.where(problem.receivers, ceilings, np.minimum(ceilings, self._held))
         room = np.where(problem.evened, takes, 0) @ self._here.T  # [topic, rack]
-        forced = np.maximum(0.0, self._least - room).sum(axis=1)
-        fits = np.maximum(self._least, np.minimum(self._most, room)).sum(axis=1)
+        least, most = np.maximum(0.0, self._least - self._apart), self._most + self._apart
+        forced = np.maximum(0.0, least - room).sum(axis=1)
+        fits = np.maximum(least, np.minimum(most, room)).sum(axis=1)
         by_racks = forced + np.maximum(0.0, self._total - fits)
         fixed = _held(problem, np.where(problem.relocatable[:, None], -1, problem.replicas))
         return int(np.maximum(by_racks, np.maximum(0, fixed - ceilings).sum(axis=1))[asked].sum())

@@ -293,6 +293,8 @@ def rebuilt(
         some = rng.random(len(givers)) < effort.rebuilt
         away = trial.replicas != trial.origin
         touched = (away & (some[trial.replicas] | some[origin])).any(axis=1) & ~bound
+        if not touched.any():
+            continue
         _place(trial, np.flatnonzero((away & touched[:, None]).ravel()), trial.origin)
         greedy(trial, bands, givers, effort, rng)
         polish(trial, bands, givers, effort, rng)
