@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import Param, XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.model.settings import CANDIDATES, GIVE_BACK, JOBS, NEW, PREFERENCES, Settings
+from kafka_rebalance.model.settings import CANDIDATES, GIVE_BACK, JOBS, LOSSES, NEW, PREFERENCES, Settings
 from kafka_rebalance.throttle.rates import AUTO
 from kafka_rebalance.workflow.form_fields import (
     LARGEST_NUMBER,
@@ -129,6 +129,14 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "Names of racks. Leaders are there where a list has a replica, spread evenly over their brokers. Those of the "
         "policy take the place of these.",
         _BROKERS,
+    ),
+    "survive": optional(
+        "string",
+        "Survive",
+        "broker or rack: the loss of any one leaves no disk too full and no network too busy, in each batch and "
+        "afterwards. Empty: what the policy says.",
+        _LIMITS,
+        pattern=f"^({'|'.join(LOSSES)})$",
     ),
     "internal_topics": flag(
         "Internal topics", "Move Kafka's own topics too, such as __consumer_offsets, if the policy allows it.", _TOPICS

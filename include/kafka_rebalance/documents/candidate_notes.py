@@ -45,6 +45,9 @@ class NoteKind(Enum):
     LEADERS_SPREAD = auto()
     TOPICS_SPREAD = auto()
     IN_LEADER_RACKS = auto()
+    LOSSES_SURVIVED = auto()
+    LOSS_NOT_YET_SURVIVED = auto()
+    SURVIVAL_UNKNOWN = auto()
     MIN_INSYNC_IS_EXACT = auto()
     REPLICAS_ARE_KEPT = auto()
     REPLICAS_ONLY_REORDERED = auto()
@@ -96,6 +99,7 @@ class NoteKind(Enum):
     ZNODE_TOO_LARGE = auto()
     PLAN_WITHOUT_ROOM = auto()
     ALL_LISTS_WITHOUT_ROOM = auto()
+    LOSS_NOT_SURVIVED = auto()
     STRANDED_BY_COUNT = auto()
     STRANDED_BY_RACKS = auto()
     STRANDED_BY_DISKS = auto()
@@ -155,6 +159,7 @@ _FORMATS: Mapping[str, Callable[[Any], str]] = {
     "all brokers": lambda ids: broker_ids(ids, most=len(ids)),
     "clauses": lambda notes: "; ".join(map(_text, notes)),
     "shut": shut_in_words,
+    "part": lambda breach: share_in_words(breach.figures["amount"] / breach.figures["limit"]),
     "limits": lambda limits: ", ".join(f"{name} {most:,} ({used:,} used)" for name, most, used in limits),
     "against": lambda limits: ", ".join(f"{used:,} against {name} {most:,}" for name, used, most in limits),
     "partitions do": lambda count: "1 partition does" if count == 1 else f"{count:,} partitions do",
@@ -237,6 +242,39 @@ def _in_leader_racks(figures: Mapping[str, Any]) -> str:
     return _WORDS.vformat(text, (), figures) + (f". Of the others, {', '.join(outside)}" if outside else "")
 
 
+_LOADED = {"disk": "disk", "received": "network in", "sent": "network out"}
+
+
+def _who(lost: int | str) -> str:
+    return f"broker {lost}" if isinstance(lost, int) else f"rack {lost}"
+
+
+def _losses_survived(figures: Mapping[str, Any]) -> str:
+    load, who = _LOADED[figures["resource"]], _who(figures["lost"])
+    text = (
+        f"every loss is survived that could be looked at (survive: {{survive}}): at most {{part:share}} of the {load}"
+    )
+    text += f" that broker {{broker}} may use, after the loss of {who}"
+    if figures["until_batch"]:
+        text += "; as now, some are not until batch {until_batch} has ended"
+    return _WORDS.vformat(text, (), figures)
+
+
+def _loss_not_survived(figures: Mapping[str, Any]) -> str:
+    load, unit = _LOADED[figures["resource"]], "" if figures["resource"] == "disk" else " a second"
+    when = f"while batch {figures['batch']} runs" if figures["batch"] else "after the plan"
+    text = f"The loss of {_who(figures['lost'])} {when} would bring the {load} of broker {{broker}} to {{amount:bytes}}"
+    text += f"{unit}, which is {{over:bytes}}{unit} more than it may have, {{limit:bytes}}{unit} (survive). "
+    more, rack = figures["brokers"], figures["rack"]
+    if more:
+        noun = "broker" if more == 1 else "brokers"
+        where = f" in rack {rack}" if rack is not None else ""
+        text += f"{more:,} more {noun} of the usual size would be needed{where}."
+    else:
+        text += "The brokers have room for that in all, so other lists may survive it."
+    return _WORDS.vformat(text, (), {**figures, "over": figures["amount"] - figures["limit"]})
+
+
 def _optimum(text: str) -> Callable[[Mapping[str, Any]], str]:
     """`{plans}` in the text are those that the lists are compared with; at its end comes what does not count."""
 
@@ -301,6 +339,15 @@ _TEXTS: Mapping[NoteKind, str | Callable[[Mapping[str, Any]], str]] = {
     NoteKind.IN_LEADER_RACKS: _in_leader_racks,
     NoteKind.LEADERS_SPREAD: "{leaders:,} leader changes only spread the leaders of topics (spread_leaders)",
     NoteKind.TOPICS_SPREAD: _topics_spread,
+    NoteKind.LOSSES_SURVIVED: _losses_survived,
+    NoteKind.LOSS_NOT_YET_SURVIVED: (
+        "not every loss is survived yet (survive): the worst one brings a broker to {now:share} of what it may use "
+        "now, and to {breach:part} after this plan"
+    ),
+    NoteKind.SURVIVAL_UNKNOWN: (
+        "whether every loss is survived (survive: {survive}) could not be checked, because these are not all known: "
+        "{columns:listed}"
+    ),
     NoteKind.MIN_INSYNC_IS_EXACT: (
         "{partitions} partitions of {topics:topics} would have exactly as many replicas as min.insync.replicas asks "
         "for: the failure of any one of their brokers stops producers with acks=all"
@@ -408,6 +455,7 @@ _TEXTS: Mapping[NoteKind, str | Callable[[Mapping[str, Any]], str]] = {
     ),
     NoteKind.PLAN_WITHOUT_ROOM: "Copies of the plan " + _NO_ROOM,
     NoteKind.ALL_LISTS_WITHOUT_ROOM: "The copies of {lists:,} lists " + _NO_ROOM,
+    NoteKind.LOSS_NOT_SURVIVED: _loss_not_survived,
     NoteKind.STRANDED_BY_COUNT: (
         _STRANDED + "Some have all that replicas_per_broker {limit} allows. Add brokers, or have the policy changed."
     ),

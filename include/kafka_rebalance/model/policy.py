@@ -17,10 +17,12 @@ from kafka_rebalance.model.settings import (
     FEWEST_BYTES,
     LEAST_PARTITIONS_PER_BATCH,
     LESS_EVEN_PLANS,
+    LOSSES,
     OFFER,
     PREFERENCES,
     RACKLESS,
     REFUSE,
+    SURVIVE_RACK,
     TOLERANCE,
     BrokerPool,
     Settings,
@@ -56,6 +58,10 @@ def _either(own: bool | None, other: bool | None) -> bool | None:
     return True if other else own
 
 
+def _larger_loss(own: str | None, other: str | None) -> str | None:
+    return SURVIVE_RACK if SURVIVE_RACK in (own, other) else own or other
+
+
 def _once(value: str) -> Callable[[str, str], str]:
     """This value if either of two has it."""
     return lambda own, other: value if value in (own, other) else own
@@ -76,6 +82,7 @@ STRICTER: dict[str, Callable[[Any, Any], Any]] = {
     "spread_leaders": _both,
     "spread_topics": _both,
     "leader_racks": lambda own, other: own if other is None else other,
+    "survive": _larger_loss,
     "brokers_out": lambda own, other: tuple(sorted({*own, *other})),
     "internal_topics": min,
     "even_at_worst_hour": _either,
@@ -96,6 +103,7 @@ _OF_A_PLAN = (
     *_OF_PLACES_AND_LOADS,
     "spread_leaders",
     "spread_topics",
+    "survive",
     "copies_within_racks",
     "leader_changes_per_batch",
     "prefer",
@@ -140,6 +148,9 @@ class Policy:
         None  # globs: replicas of these topics spread evenly, for further bytes; None: of none
     )
     leader_racks: tuple[str, ...] | None = None  # leaders are in these racks where the lists allow it; None: in any
+    survive: str | None = (
+        None  # broker or rack: no loss of one leaves a disk too full, or a network too busy; None: no rule
+    )
     broker_pools: tuple[BrokerPool, ...] | None = (
         None  # topics that only these brokers hold, and nothing else; None: no
     )
@@ -342,6 +353,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "spread_leaders": globs,
     "spread_topics": globs,
     "leader_racks": names,
+    "survive": one_of(LOSSES),
     "broker_pools": broker_pools,
     "brokers_out": _ids,
     "rackless_brokers": one_of(RACKLESS),

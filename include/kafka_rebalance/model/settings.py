@@ -37,6 +37,7 @@ _LEFT_OUT_WHEN_OPEN = (
     "spread_topics",
     "throttle_from_bytes_per_second",
     "leader_racks",
+    "survive",
 )  # of a digest; earlier versions have no such setting
 
 # Of earlier versions, which documents still have, with the only value that is done now.
@@ -70,6 +71,7 @@ LEADERS_ONLY, LIGHT, BALANCED, OPTIMAL = SEARCHED = ("leaders_only", "light", "b
 AS_KAFKA, GIVEN = "as_kafka", "given"  # the planner does not search these
 CANDIDATES = (*SEARCHED, AS_KAFKA)  # what a run may ask for; `given` comes with a plan
 TOLERANCE, FEWEST_BYTES = PREFERENCES = ("tolerance", "fewest_bytes")  # what the recommended candidate meets first
+SURVIVE_BROKER, SURVIVE_RACK = LOSSES = ("broker", "rack")  # what a cluster is to survive the loss of
 OFFER, REFUSE = LESS_EVEN_PLANS = ("offer", "refuse")
 ONE_RACK = "one_rack"
 NEW = "new"  # of `brokers_in`: the brokers that hold no replica in the snapshot
@@ -102,6 +104,7 @@ class Settings:
     spread_leaders: tuple[str, ...] = ()  # globs: leaders of these topics spread evenly, for further leader changes
     spread_topics: tuple[str, ...] = ()  # globs: replicas of these topics spread evenly, for further bytes
     leader_racks: tuple[str, ...] = ()  # leaders are in these racks where the lists allow it; empty: in any
+    survive: str | None = None  # broker or rack: no loss of one leaves a disk too full, or a network too busy
     broker_pools: tuple[BrokerPool, ...] = ()  # topics that only these brokers hold; all others share the other brokers
     replicas_per_broker: int | None = None  # that one broker may hold in the end, unless it holds more already
     brokers_out: tuple[int, ...] = ()  # they keep their replicas and receive none
@@ -345,6 +348,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "spread_leaders": globs,
     "spread_topics": globs,
     "leader_racks": names,
+    "survive": optional(one_of(LOSSES)),
     "broker_pools": broker_pools,
     "replicas_per_broker": optional(integer(1)),
     "brokers_out": broker_ids,

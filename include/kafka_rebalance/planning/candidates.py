@@ -52,6 +52,7 @@ from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.leaders import TopicLeaders, ending, may_be_elected
 from kafka_rebalance.planning.rules.proposed_lists import in_proposed_order
 from kafka_rebalance.planning.rules.rack_rule import broken_lists, violations
+from kafka_rebalance.planning.rules.survival import without_survival
 from kafka_rebalance.planning.rules.topic_spread import excess_of
 from kafka_rebalance.planning.search import frame as drain_and_replace
 from kafka_rebalance.planning.search import frame as replication_factor
@@ -137,10 +138,17 @@ def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> Foun
     if not goal.moves_replicas:
         return _led(frame, name, problem.replicas, budget_of(problem), seed)
     found = _moved(frame, name, seed, search)
-    if not goal.spreads_topics or not isinstance(found, FoundLists):
-        return found
-    plain = _moved(replace(frame, goal=replace(goal, spreads_topics=False)), name, seed, search)
-    return replace(found, bytes_without_spread=plain.budget.bytes) if isinstance(plain, FoundLists) else found
+    if not isinstance(found, FoundLists):
+        return found if problem.settings.survive is None else _searched_without_limits(problem, name, search)
+    if goal.spreads_topics:
+        plain = _moved(replace(frame, goal=replace(goal, spreads_topics=False)), name, seed, search)
+        found = replace(found, bytes_without_spread=plain.budget.bytes if isinstance(plain, FoundLists) else None)
+    return found
+
+
+def _searched_without_limits(problem: Problem, name: str, search: Search) -> FoundLists | DescribedCandidate:
+    """Lists without the limits of `survive`, which are enough and not all needed: they show which loss is too much."""
+    return searched(without_survival(problem), name, search)
 
 
 def _counted(problem: Problem) -> Problem:

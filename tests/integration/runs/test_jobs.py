@@ -107,6 +107,28 @@ def test_a_topic_that_is_to_spread_ends_with_its_even_share_on_every_broker(
         assert len({cluster.brokers[broker] for broker in replicas}) == 2, tp
 
 
+def test_after_a_plan_that_survives_losses_every_broker_has_room_for_what_it_would_take(
+    run: InProcessRun,
+    topic: Callable[..., str],
+    client: KazooClient,
+    cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = topic("losses", dict.fromkeys(range(6), (1, 2)), MEGABYTE)
+    connection = json.loads(os.environ[f"AIRFLOW_CONN_{CONNECTION.upper()}"])
+    network = dict.fromkeys(("nic_in_bytes_per_second", "nic_out_bytes_per_second"), 100 * MEGABYTE)
+    disk = {"disk_bytes": 7 * MEGABYTE}
+    connection["extra"]["broker_capacities"] = {broker: disk | network for broker in range(1, 7)}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
+    # With the loss of broker 1, broker 4 takes 6 MB of the 4.9 that it may have.
+    proposals = run.plan(topics_in=[name], survive="broker", disk_headroom=0.3, tolerance=0.9, max_bytes=50 * MEGABYTE)
+    assert run.carry_out(proposals["recommended"])["passed"] is True
+    held = [broker for found in lists(client, name).values() for broker in found]
+    for rack in set(cluster.brokers.values()):
+        both = sum(cluster.brokers[broker] == rack for broker in held)
+        assert both * MEGABYTE <= 0.7 * 7 * MEGABYTE, "the other broker of the rack takes all"
+
+
 def test_replicas_that_share_a_rack_are_spread_over_racks(
     run: InProcessRun, topic: Callable[..., str], client: KazooClient, cluster: LocalCluster
 ) -> None:

@@ -130,6 +130,7 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
     settings["more_replicas_than_racks"] = draw(st.sampled_from([False, True]))
     settings["rack_pinned_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
     settings["spread_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
+    settings["survive"] = draw(st.sampled_from([None, None, None, "broker", "rack"]))
     settings["broker_pools"] = draw(_pools(ids))
     settings["copies_per_broker"] = draw(st.integers(0, 5))
     settings["partitions_per_batch"] = draw(st.integers(1, 100))

@@ -143,6 +143,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "spread_leaders": ("x",),
         "spread_topics": ("x",),
         "leader_racks": ("rack-a",),
+        "survive": "rack",
         "broker_pools": (BrokerPool(("x",), (1,)),),
         "brokers_out": (9,),
         "rackless_brokers": "one_rack",

@@ -38,6 +38,7 @@ def test_every_setting_is_read_and_written() -> None:
         "spread_leaders": ["orders*"],
         "spread_topics": ["logs*"],
         "leader_racks": ["rack-a"],
+        "survive": "rack",
         "broker_pools": [{"topics": ["billing.*"], "brokers": [1, 2, 3]}],
         "replicas_per_broker": 100,
         "brokers_out": [3, 1],

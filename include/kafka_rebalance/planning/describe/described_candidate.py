@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -62,6 +63,7 @@ from kafka_rebalance.planning.describe.status_and_notes import (
     stays_behind,
     waiting,
 )
+from kafka_rebalance.planning.describe.survival import AfterLoss, Survival, breach_note, survival, survival_notes
 from kafka_rebalance.planning.describe.worst_case import broker_loss, worst_case
 from kafka_rebalance.planning.evenness import scores
 from kafka_rebalance.planning.problem.arrays import (
@@ -95,10 +97,12 @@ from kafka_rebalance.planning.rules.crowding import crowded_replicas
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 from kafka_rebalance.planning.rules.leaders import Ending, TopicLeaders, ending
 from kafka_rebalance.planning.rules.rack_rule import broken_lists, broken_now
+from kafka_rebalance.planning.rules.survival import without_survival
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of
 from kafka_rebalance.planning.search.placement import Limit
 
 _ROUNDING = 1e-6
+_SMALLER = 4  # times the partitions of a batch, if a loss is not survived while it runs
 _WORDS = 500  # of an error in a note: Spark's have a Java stack
 # The summary of a candidate that is not offered.
 _NOTHING_PLANNED = {
@@ -232,11 +236,44 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         too_long = note(NoteKind.ZNODE_TOO_LARGE, topic=partition.topic, partition=partition, **figures)
         return infeasible(problem, name, too_long)
     planned = schedule(problem, moves, ranks, used, sizes)
+    if isinstance(planned, NoRoom) and problem.settings.survive is not None:
+        # Limits that let any loss be survived are enough, and not all needed: every loss is looked at below.
+        planned = schedule(without_survival(problem), moves, ranks, used, sizes)
     if isinstance(planned, NoRoom):
         return _without(problem, name, found, rows[planned.moves])
-    if len(full := overfilled(problem, planned.disks, used)):
+    if len(full := overfilled(without_survival(problem), planned.disks, used)):
         return infeasible(problem, name, no_room_note(problem, int(full[0])))
-    return _described(problem, name, measured, planned, sizes.most)
+    planned, losses = _with_losses(
+        problem, measured, planned, partial(schedule, moves=moves, ranks=ranks, used=used, sizes=sizes)
+    )
+    if losses is not None and losses.breach is not None and not _is_on_its_way(found, losses, losses.breach):
+        return infeasible(problem, name, breach_note(losses.breach))
+    return _described(problem, name, measured, planned, sizes.most, losses)
+
+
+def _with_losses(
+    problem: Problem, measured: _Measured, planned: Schedule, scheduled: Callable[[Problem], Schedule | NoRoom]
+) -> tuple[Schedule, Survival | None]:
+    """The batches, and what any loss does in them. Smaller ones if a loss is not survived while both copies exist."""
+    end, moves_replicas = measured.end, measured.found.goal.moves_replicas
+
+    def looked_at(planned: Schedule) -> Survival | None:
+        batch = batch_of_rows(problem, planned.moves)
+        return survival(problem, end.lists, end.leaders, batch, moves_replicas=moves_replicas)
+
+    losses, most = looked_at(planned), problem.settings.partitions_per_batch
+    while losses is not None and losses.breach is not None and losses.breach.batch and most > 1:
+        most = max(1, min(most, len(planned.moves)) // _SMALLER)
+        smaller = scheduled(replace(problem, settings=replace(problem.settings, partitions_per_batch=most)))
+        if isinstance(smaller, NoRoom):
+            break
+        planned, losses = smaller, looked_at(smaller)
+    return planned, losses
+
+
+def _is_on_its_way(found: FoundLists, losses: Survival, breach: AfterLoss) -> bool:
+    """Whether the plan only stops at a limit before every loss is survived: then the next runs go on from it."""
+    return bool(found.budget.reached) and breach.batch == 0 and breach.part < losses.now
 
 
 def _without_refused(problem: Problem, found: FoundLists) -> FoundLists:
@@ -265,12 +302,20 @@ def _measured(problem: Problem, found: FoundLists, end: Ending) -> _Measured:
 
 
 def _described(
-    problem: Problem, name: str, measured: _Measured, planned: Schedule, controller_bytes_allowed: int
+    problem: Problem,
+    name: str,
+    measured: _Measured,
+    planned: Schedule,
+    controller_bytes_allowed: int,
+    losses: Survival | None,
 ) -> DescribedCandidate:
     found, end, share = measured.found, measured.end, shares(problem)
     lists, asked = moved_lists(problem, planned.moves), held_to_the_job(problem, measured.reachable, found.scale)
     reached = shortfall(problem, asked, end.replicas, end.leaders, measured.after, measured.is_broken)
     status, notes = _status_and_notes(problem, measured)
+    if losses is not None:
+        notes = (*notes, *survival_notes(problem, losses))
+        status = Status.PARTIAL if losses.unknown or losses.breach is not None else status
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     consequences = _consequences(problem, name, measured, planned)
     consequences["further_runs"] = _further_runs(problem, found, asked, reached, measured.after)

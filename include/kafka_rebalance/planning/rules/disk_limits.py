@@ -24,6 +24,7 @@ from kafka_rebalance.planning.problem.arrays import (
     replication,
 )
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule, violations
+from kafka_rebalance.planning.rules.survival import survival_limits
 
 _NOTHING = "Nothing was planned."
 
@@ -59,7 +60,8 @@ def disk_limits_in_the_end(problem: Problem) -> Floats:
 
 def disk_limits_meanwhile(problem: Problem) -> Floats:
     """[broker] Bytes that a disk may hold while the plan runs; inf if its size is unknown or the broker leaves."""
-    return np.where(sized_disks(problem), problem.disk_capacity * (1 - problem.settings.disk_headroom), np.inf)
+    most = np.minimum(problem.disk_capacity * (1 - problem.settings.disk_headroom), survival_limits(problem)[0])
+    return np.where(sized_disks(problem), most, np.inf)
 
 
 def disk_shares(problem: Problem) -> Floats:

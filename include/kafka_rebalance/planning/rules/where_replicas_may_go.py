@@ -27,6 +27,7 @@ from kafka_rebalance.planning.problem.pools import strays
 from kafka_rebalance.planning.rules.disk_limits import DiskLimit, log_dir_room
 from kafka_rebalance.planning.rules.rack_rule import ELSEWHERE, RackRule, keeps_racks, violations
 from kafka_rebalance.planning.rules.replica_limits import ReplicasPerBroker
+from kafka_rebalance.planning.rules.survival import DisksSurvive, NetworksSurvive
 
 
 class MoveRule(Protocol):
@@ -199,4 +200,4 @@ MOVE_RULES: tuple[Callable[[Problem, RackRule, Ints], Iterator[MoveRule]], ...] 
     _dropped_behind,
     log_dir_room,
 )
-BROKER_LIMITS: tuple[BrokerLimit, ...] = (ReplicasPerBroker(), DiskLimit())
+BROKER_LIMITS: tuple[BrokerLimit, ...] = (ReplicasPerBroker(), DiskLimit(), DisksSurvive(), NetworksSurvive())

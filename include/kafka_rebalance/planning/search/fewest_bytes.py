@@ -13,7 +13,7 @@ from kafka_rebalance.model.settings import BALANCED
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
 from kafka_rebalance.planning.bounds.solver import Solution
-from kafka_rebalance.planning.bounds.targets import Bands, band
+from kafka_rebalance.planning.bounds.targets import Bands
 from kafka_rebalance.planning.problem.arrays import BYTES_IN, DISK, Bools, Floats, Ints, Problem, replica_loads
 from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.excused_brokers import Outside, settle
@@ -82,10 +82,10 @@ def fewest_bytes(frame: Frame, known: Ints | None = None, besides: Besides = NOT
     if besides.spreads_leaders:
         program.add_leaders()
     tolerance = frame.goal.tolerance
-    asked = band(frame.targets, tolerance)
+    asked = frame.band(tolerance)
     heaviest = np.minimum(frame.weights.max(axis=0), frame.targets.max(axis=0))
     slack = np.maximum(frame.targets * tolerance, heaviest)
-    widest = Bands(frame.targets - slack, frame.targets + slack)
+    widest = frame.within_limits(Bands(frame.targets - slack, frame.targets + slack))
     no_bytes_in = Bands(widest.low.copy(), widest.high.copy())
     no_bytes_in.low[:, BYTES_IN], no_bytes_in.high[:, BYTES_IN] = 0.0, np.inf
     full = bool(program.full.any())
@@ -143,7 +143,7 @@ def cheaper_lists(frame: Frame, lists: Ints, seed: Sequence[int]) -> Ints | None
     No broker ends further outside its band, topics crowd brokers no more in total, and every rule of the program holds.
     A limit on bytes is none here, so that a limit that is enough changes no plan.
     """
-    asked = band(frame.targets, frame.goal.tolerance)
+    asked = frame.band(frame.goal.tolerance)
     loads = replica_loads(lists, frame.weights, len(frame.targets))
     met = Bands(np.minimum(asked.low, loads), np.maximum(asked.high, loads))
     small = is_covered(frame.problem, _VARIABLES)

@@ -68,6 +68,16 @@ class Frame:
     emptied: Bools  # [broker] brokers that should hold nothing of this: they leave, or are of another pool
     relief: Relief | None  # of job `relieve`
 
+    def band(self, tolerance: float) -> Bands:
+        """The tolerance about the targets."""
+        return self.within_limits(band(self.targets, tolerance))
+
+    def within_limits(self, bands: Bands) -> Bands:
+        """With `survive`, the part of the bands that a broker may carry, because brokers beyond it have to give."""
+        if self.problem.settings.survive is None:
+            return bands
+        return Bands(np.minimum(bands.low, self.limits), np.minimum(bands.high, self.limits))
+
 
 def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     """The frame of a candidate whose partitions end with `wanted` replicas."""
@@ -247,7 +257,8 @@ def search_bands(frame: Frame, placement: Placement, slack: float, tolerance: fl
     groups = [problem.evened & mask for mask, _ in placement.groups]
     extra = np.array([on_leaving[mask].sum(axis=0) for mask, _ in placement.groups]).reshape(-1, loads.shape[1])
     tolerance = goal.tolerance if tolerance is None else tolerance
-    return filled_bands(frame.targets, loads, groups, problem.receivers, tolerance, np.maximum(0, extra), slack)
+    extra = np.maximum(0, extra)
+    return frame.within_limits(filled_bands(frame.targets, loads, groups, problem.receivers, tolerance, extra, slack))
 
 
 # Jobs `drain` and `replace`: replicas leave the brokers that are to be emptied, or go to their replacements.

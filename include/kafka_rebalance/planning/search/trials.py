@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from kafka_rebalance.planning.bounds.targets import Bands, band, distance, halve
+from kafka_rebalance.planning.bounds.targets import Bands, distance, halve
 from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Ints, among, firsts
 from kafka_rebalance.planning.rules.leaders import TopicLeaders
 from kafka_rebalance.planning.rules.proposed_lists import lists_near
@@ -92,7 +92,7 @@ def near_trial(frame: Frame, start: Placement, proposed: Ints, seed: tuple[int, 
 
 
 def _asked(frame: Frame, start: Placement) -> Bands:
-    return search_bands(frame, start, 0.0) if frame.relief is not None else band(frame.targets, frame.goal.tolerance)
+    return search_bands(frame, start, 0.0) if frame.relief is not None else frame.band(frame.goal.tolerance)
 
 
 def _efforts(start: Placement) -> Sequence[Effort]:
@@ -387,7 +387,7 @@ def _affordable(frame: Frame, placement: Placement) -> tuple[float, Bands, list[
     loads, targets = placement.loads[:, DISK], frame.targets[:, DISK]
 
     def bands_of(tolerance: float) -> Bands:
-        bands = band(frame.targets, tolerance)
+        bands = frame.band(tolerance)
         if relief is None:
             return bands
         return Bands(np.zeros_like(bands.low), np.maximum(bands.high, relief.high))
