@@ -118,7 +118,7 @@ def test_after_a_plan_that_survives_losses_every_broker_has_room_for_what_it_wou
     connection = json.loads(os.environ[f"AIRFLOW_CONN_{CONNECTION.upper()}"])
     network = dict.fromkeys(("nic_in_bytes_per_second", "nic_out_bytes_per_second"), 100 * MEGABYTE)
     disk = {"disk_bytes": 7 * MEGABYTE}
-    connection["extra"]["broker_capacities"] = {broker: disk | network for broker in range(1, 7)}
+    connection["extra"]["broker_capacities"] = dict.fromkeys(range(1, 7), disk | network)
     monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
     # With the loss of broker 1, broker 4 takes 6 MB of the 4.9 that it may have.
     proposals = run.plan(topics_in=[name], survive="broker", disk_headroom=0.3, tolerance=0.9, max_bytes=50 * MEGABYTE)
