@@ -148,7 +148,8 @@ def searched(problem: Problem, name: str, search: Search = Search.FRESH) -> Foun
 
 def _searched_without_limits(problem: Problem, name: str, search: Search) -> FoundLists | DescribedCandidate:
     """Lists without the limits of `survive`, which are enough and not all needed: they show which loss is too much."""
-    return searched(without_survival(problem), name, search)
+    found = searched(without_survival(problem), name, search)
+    return found if isinstance(found, FoundLists) else infeasible(problem, name, found.notes[0])
 
 
 def _counted(problem: Problem) -> Problem:

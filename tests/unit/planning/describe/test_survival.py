@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.documents.candidate_notes import NoteKind
-from kafka_rebalance.model.candidate import Status
+from kafka_rebalance.model.candidate import Status, candidate_digest
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.survival import survival
@@ -130,6 +130,15 @@ def test_batches_are_smaller_where_both_copies_of_more_would_be_too_much_after_a
     plan = plan_of(four_brokers(10_000), UNEVEN, survive="broker")
     batches = [move.batch for move in plan.candidate.moves if move.added]
     assert len(batches) == len(set(batches)) > 1
+
+
+def test_a_job_that_is_impossible_anyway_keeps_the_digest_of_its_settings() -> None:
+    lists = partition_rows([[1, 3]] * 4)  # only broker 1 may receive, which has all of them
+    problem = problem_of(broker_rows([1, 2, 3]), lists, job="drain", drain=[3], brokers_in=[1], survive="broker")
+    plan = propose(problem, "light")
+    assert plan.candidate.status is Status.INFEASIBLE
+    settings_of = problem.settings.to_mapping()
+    assert plan.candidate.digest == candidate_digest("light", problem.snapshot_digest, settings_of, ())
 
 
 # An independent judge: it carries out the moves batch by batch on lists of ids, and loses each broker and rack in turn.
