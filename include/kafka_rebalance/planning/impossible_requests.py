@@ -14,6 +14,7 @@ from kafka_rebalance.planning.problem.arrays import Bools, Problem, known_of_all
 from kafka_rebalance.planning.problem.pools import parts_of
 from kafka_rebalance.planning.rules.leaders import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import distinct, domains_of, rack_rule, rackless, violations
+from kafka_rebalance.planning.rules.survival import check_losses
 from kafka_rebalance.planning.rules.where_replicas_may_go import BROKER_LIMITS
 from kafka_rebalance.planning.search.frame import check_replacement_racks, replaced, wanted_factor
 
@@ -44,6 +45,7 @@ def _check_moves(problem: Problem) -> None:
     """What the moves of the job need; with pools, those of one pool."""
     if problem.settings.job not in LEADERS_ALONE:
         _check_pinned(problem)
+    check_losses(problem)
     _check_room(problem)
     _check_min_insync(problem)
     if problem.settings.replace and problem.settings.job not in LEADERS_ALONE:

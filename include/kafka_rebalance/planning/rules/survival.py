@@ -22,6 +22,7 @@ from typing import ClassVar
 import numpy as np
 
 from kafka_rebalance.documents.candidate_notes import Note
+from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.settings import SURVIVE_RACK
 from kafka_rebalance.planning.problem.arrays import (
     BYTES_IN,
@@ -34,6 +35,8 @@ from kafka_rebalance.planning.problem.arrays import (
     replica_weights,
     replication,
 )
+
+RACKLESS = "none"  # the name of brokers without a rack, which count as one together
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,24 +60,39 @@ def losses(problem: Problem) -> Sequence[Loss]:
 def _losses(problem: Problem) -> Iterator[Loss]:
     racks, pool, here = np.array(problem.racks, dtype=object), problem.pools.of_broker, problem.registered
     of_racks, counts = problem.settings.survive == SURVIVE_RACK, replication(problem.replicas)
+    counts = np.minimum(counts, problem.settings.replication_factor or counts)  # shorter lists find a rack sooner
     for number in np.unique(pool[here]).tolist():
         own = here & (pool == number)
         stays = own & problem.staying
-        known = sorted({rack for rack in racks[own] if rack is not None})
         for broker in np.flatnonzero(own).tolist():
-            lost = np.arange(len(own)) == broker
-            beside = stays & ~lost & (racks == racks[broker]) if racks[broker] is not None else np.zeros_like(own)
+            lost, rack = np.arange(len(own)) == broker, racks[broker]
+            beside = stays & ~lost & (racks == rack) & (rack is not None)
             if beside.any():
-                yield Loss(int(problem.brokers[broker]), lost, beside, racks[broker], None)
-            elif (stays & ~lost).any() and not (of_racks and known):
+                yield Loss(int(problem.brokers[broker]), lost, beside, rack, None)
+            elif (stays & ~lost).any() and not (of_racks and rack is not None):
                 yield Loss(int(problem.brokers[broker]), lost, stays & ~lost, None, None)
-        if not of_racks or len(known) < 2:
-            continue
-        for rack in known:
-            lost = own & (racks == rack)
-            others = stays & ~lost
-            if others.any():
-                yield Loss(rack, lost, others, None, counts <= len({one for one in racks[others] if one is not None}))
+        if of_racks:
+            named = np.where(racks == None, RACKLESS, racks)  # noqa: E711  # elementwise
+            for rack in sorted(set(named[own])):
+                lost = own & (named == rack)
+                if (others := stays & ~lost).any():
+                    yield Loss(rack, lost, others, None, counts <= len(set(named[others])))
+
+
+def check_losses(problem: Problem) -> None:
+    """Raises PlanningError if a loss leaves nobody who could take over; with pools, in the problem of one."""
+    survive, stays = problem.settings.survive, problem.staying
+    racks = {rack for rack, here in zip(problem.racks, stays, strict=True) if here and rack is not None}
+    if survive is not None and stays.sum() < 2:
+        raise PlanningError(
+            f"survive is {survive}, and {int(stays.sum())} broker stays: nobody could take over what it holds. Nothing "
+            "was planned. Add a broker, or leave survive out."
+        )
+    if survive == SURVIVE_RACK and len(racks) < 2:
+        raise PlanningError(
+            f"survive is {survive}, and the brokers that stay are in {len(racks)} known racks: nobody could take over "
+            "what a rack holds. Nothing was planned. Set broker.rack, add a rack, or ask for survive: broker."
+        )
 
 
 def without_survival(problem: Problem) -> Problem:

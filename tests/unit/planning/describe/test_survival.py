@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.documents.candidate_notes import NoteKind
+from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.candidate import Status, candidate_digest
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
@@ -141,6 +142,15 @@ def test_a_job_that_is_impossible_anyway_keeps_the_digest_of_its_settings() -> N
     assert plan.candidate.digest == candidate_digest("light", problem.snapshot_digest, settings_of, ())
 
 
+@pytest.mark.parametrize(
+    ("ids", "survive", "why"),
+    [([1], "broker", "1 broker stays"), ([1, 2, 3], "rack", "in 0 known racks")],
+)
+def test_a_loss_that_leaves_nobody_is_refused_and_never_survived(ids: list[int], survive: str, why: str) -> None:
+    with pytest.raises(PlanningError, match=why):
+        problem_of(broker_rows(ids), partition_rows([[1]]), survive=survive)
+
+
 # An independent judge: it carries out the moves batch by batch on lists of ids, and loses each broker and rack in turn.
 
 Lists = Mapping[tuple[str, int], Sequence[int]]
@@ -214,14 +224,19 @@ def course(brokers: Rows, partitions: Rows, plan: DescribedCandidate, survive: s
     found = [parts(brokers, partitions, lists, leaders, {}, survive)]
     for batch in sorted({move.batch for move in plan.candidate.moves if move.batch > 0}):
         moves = [move for move in plan.candidate.moves if move.batch == batch]
-        extra = {tuple(move.topic_partition): [one for one in move.after if one not in move.before] for move in moves}
+        extra = {
+            (move.topic_partition.topic, move.topic_partition.partition): [
+                one for one in move.after if one not in move.before
+            ]
+            for move in moves
+        }
         found.append(parts(brokers, partitions, lists, leaders, extra, survive))
         for move in moves:
-            lists[tuple(move.topic_partition)] = move.after
-            leaders[tuple(move.topic_partition)] = move.after[0]
+            lists[(move.topic_partition.topic, move.topic_partition.partition)] = move.after
+            leaders[(move.topic_partition.topic, move.topic_partition.partition)] = move.after[0]
     for move in plan.candidate.moves:
-        lists[tuple(move.topic_partition)] = move.after
-        leaders[tuple(move.topic_partition)] = move.after[0]
+        lists[(move.topic_partition.topic, move.topic_partition.partition)] = move.after
+        leaders[(move.topic_partition.topic, move.topic_partition.partition)] = move.after[0]
     found.append(parts(brokers, partitions, lists, leaders, {}, survive))
     return found
 
@@ -271,6 +286,7 @@ def test_an_independent_judge_finds_no_loss_that_an_offered_plan_does_not_surviv
     cluster: tuple[Rows, Rows], survive: str, name: str, tolerance: float
 ) -> None:
     brokers, partitions = cluster
+    assume(survive == "broker" or len({row["rack"] for row in brokers}) > 1)
     plan = plan_of(
         brokers, partitions, name, survive=survive, tolerance=tolerance, partitions_per_batch=3, copies_per_broker=1
     )
@@ -292,6 +308,7 @@ def test_the_worst_loss_of_given_lists_is_the_one_that_the_judge_counts(
     cluster: tuple[Rows, Rows], survive: str
 ) -> None:
     brokers, partitions = cluster
+    assume(survive == "broker" or len({row["rack"] for row in brokers}) > 1)
     problem = problem_of(brokers, partitions, survive=survive)
     same = np.zeros(len(partitions), dtype=np.int64)
     found = survival(problem, problem.replicas, problem.leader, same, moves_replicas=True)
