@@ -32,6 +32,7 @@ _GAIN, _NOTHING = 1e-6, 1e-16
 _TINY = 1e-12
 
 _HEAVY = 0.05  # of the most that a broker may lead
+_SMALL, _COLUMNS = 8_000, 20_000  # of a program: with more, the solver takes half a minute, or does less
 _WEIGHTS = 6  # classes of weight, each half of the one before
 _EFFORT: solver.Options = {
     "mip_rel_gap": 0.01,
@@ -43,6 +44,7 @@ _EFFORT: solver.Options = {
     "mip_detect_symmetry": False,
     "mip_allow_restart": False,
 }
+_LESS_EFFORT: solver.Options = {**_EFFORT, "mip_heuristic_run_root_reduced_cost": False}
 _ROUNDING = 1e-6  # of a change
 
 
@@ -96,6 +98,11 @@ class Prices:
     of_excess: float  # of one leader beyond the even share of its topic
     share: Floats  # [topic, broker] of that price, which one more leader pays: 1 if it is beyond the even share
     position: Ints  # [partition row] which replica leads at these prices
+
+    @property
+    def least(self) -> int:
+        """No choice has fewer changes, and changes are whole."""
+        return max(0, int(np.ceil(self.bound - _ROUNDING)))
 
     def of_leaders(self, lists: Ints, changes: Bools, weights: Floats, topic: Ints) -> Floats:
         """[row, position] What each list costs if that replica leads. The arguments are those of `Choice`."""
@@ -217,9 +224,15 @@ class HeavyLeaders:
 
 
 def heavy_leaders(choice: Choice) -> HeavyLeaders | None:
-    """The leaders of heavy partitions, and the bound; None if the solver finds none. Raises SolverError."""
+    """The leaders of heavy partitions, and the bound; None if the solver finds none, or would take long.
+
+    Raises SolverError.
+    """
     program = _HeavyProgram(choice)
-    solution = solver.solve(program.program(), _EFFORT)
+    rows = program.program()
+    if len(rows.cost) > _COLUMNS:
+        return None
+    solution = solver.solve(rows, _EFFORT if len(rows.cost) <= _SMALL else _LESS_EFFORT)
     if solution.x is None:
         return None
     led = (solution.x[: len(program.rows)] > 0.5) & program.heavy

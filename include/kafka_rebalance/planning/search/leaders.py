@@ -99,6 +99,7 @@ def with_leaders(
         budget=found.budget,
         relief=frame.relief,
         spreads_topics=found.spreads_topics,
+        least_leader_changes=found.least_changes if prices is None and found.off <= -_GAIN else None,
     )
 
 
@@ -121,7 +122,7 @@ class FewerChanges:
 def with_heavy_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, int, int]) -> FewerChanges | None:
     """The lists as `with_leaders`, from the leaders of heavy partitions on that the solver finds.
 
-    None if it finds none. Raises SolverError.
+    None if it finds none, or if that would take long. Raises SolverError.
     """
     leaders = _Leaders(frame, replicas, budget, np.random.default_rng(0), topics_first=True)
     choice = leaders.choice(leaders.bands(1.0))
@@ -297,6 +298,14 @@ class _Leaders:
     def bands(self, aim: float) -> Bands:
         bands = band(self.targets / self.unit, self.goal.tolerance * aim)
         return Bands(np.zeros_like(bands.low), bands.high) if self.goal.one_sided else bands
+
+    @property
+    def least_changes(self) -> int | None:
+        """No order of the lists within the tolerance changes fewer of today's leaders; None: not known."""
+        counts_others = (self.old_leaders != self.leader)[self.movable].any()
+        if self.prices is None or self.goal.one_sided or counts_others:
+            return None
+        return self.prices.least
 
     @property
     def _changed(self) -> int:
