@@ -158,10 +158,14 @@ class Month:
             }
             for row in self._live()
         ]
-        keys = ((row, left.get((row["topic"], row["partition"]))) for row in self.partitions)
-        write_snapshot(
-            folder, rows, [row if brokers is None else {**row, "left_brokers": brokers} for row, brokers in keys]
-        )
+        partitions = []
+        for row in self.partitions:
+            alive = [broker for broker in row["replicas"] if broker != self.lost]
+            brokers = left.get((row["topic"], row["partition"]))
+            partitions.append(
+                {**row, "leader": alive[0], "isr": alive} | ({} if brokers is None else {"left_brokers": brokers})
+            )
+        write_snapshot(folder, rows, partitions)
 
     def job(self, number: int, past_limit: bool) -> dict[str, Any] | None:
         """Settings of the rebalance that the nightly check proposes, as `steps.nightly.which_job`; None: none."""
@@ -177,7 +181,8 @@ class Month:
             row["replicas"] = list(after)
             added, removed = set(after) - set(before), set(before) - set(after)
             night.moved_bytes += row["size_bytes"] * len(added)
-            night.leader_changes += before[0] != after[0]
+            # What a lost broker led, the next replica leads already.
+            night.leader_changes += next(broker for broker in before if broker != self.lost) != after[0]
             taken_on = [self.taken_on.get((key, broker), -REST_DAYS) for broker in added]
             night.moved_back += sum(night.number - one <= REST_DAYS for one in taken_on)
             self.taken_on.update(dict.fromkeys(((key, broker) for broker in removed), night.number))
@@ -225,7 +230,7 @@ def nights(seed: int, scratch: Path, limit: int, *, keeps_away: bool = True) -> 
             night.job, night.candidate = settings["job"], name
             month.carry_out(night, read_moves(out, name))
             month.write(after)
-            night.skew_after = skew(read_problem(after, Settings()))["imbalance"]
+            night.skew_after = skew(read_problem(after, Settings())).imbalance
         yield night
 
 
