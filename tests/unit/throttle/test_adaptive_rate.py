@@ -6,6 +6,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_rebalance.documents.json_files import as_read, decode
 from kafka_rebalance.documents.rate_steps import BrokerPace, GroupPast, Memory, RateSteps, Sign
@@ -227,3 +229,50 @@ def test_what_a_look_leaves_is_the_same_after_it_was_written_and_read() -> None:
     steps = RateSteps((4,), memory, held_by=chosen.held_by)
     assert decode(RateSteps, as_read(steps), "rate_steps.json") == steps
     assert memory.groups[0] == GroupPast("gone", 7, (20_000,), 20_000)
+
+
+# --- whatever a look shows ---
+
+SHORT = st.builds(
+    ShortPartition,
+    st.builds(TopicPartition, st.sampled_from(["orders", "audit"]), st.integers(0, 3)),
+    st.integers(-1, 4),
+    st.lists(st.integers(1, 4), min_size=1, max_size=2, unique=True).map(tuple),
+    st.integers(0, 3),
+    st.none() | st.integers(1, 3),
+    st.integers(0, 1),
+)
+BY_BROKER = st.dictionaries(st.integers(1, 4), st.floats(0, 2))
+SIGHT = st.builds(
+    Sight,
+    at=st.floats(1, 10_000),
+    copying=st.frozensets(st.integers(1, 4)),
+    short=st.none() | st.lists(SHORT, max_size=3).map(tuple),
+    answers=st.dictionaries(st.integers(1, 4), st.none() | st.floats(0, 2)),
+    lags=st.none() | st.just({}),
+    network=st.none() | BY_BROKER,
+    latency=st.none() | BY_BROKER,
+    unread=st.dictionaries(st.sampled_from(["isr", "answers", "lags", "network_use"]), st.just("silent"), max_size=1),
+)
+
+
+@given(st.lists(SIGHT, min_size=1, max_size=8), st.dictionaries(st.integers(1, 4), st.sampled_from(LADDER), min_size=1))
+def test_whatever_looks_show_rates_stay_on_the_ladder_rise_by_one_step_and_never_on_what_is_unknown(
+    sights: list[Sight], now: dict[int, int]
+) -> None:
+    memory = Memory()
+    for sight in sights:
+        before = now
+        memory, chosen = choose(LADDER, memory, sight, before)
+        now = dict(chosen.rates)
+        rises = {broker for broker in now if now[broker] > before[broker]}
+        assert now.keys() == before.keys()
+        assert all(LADDER.index(now[broker]) == LADDER.index(before[broker]) + 1 for broker in rises)
+        assert rises <= sight.copying
+        assert not (rises and (sight.unread or sight.short))
+        assert chosen.reasons.keys() == {broker for broker in now if now[broker] != before[broker]}
+        at_least = any(one.is_at_min or one.is_under_min for one in sight.short or ())
+        assert (chosen.waiting_for is not None) == at_least
+        assert not at_least or set(now.values()) == {LOWEST}
+        full = {broker for broker, use in (sight.network or {}).items() if use > 0.8}
+        assert not rises & full

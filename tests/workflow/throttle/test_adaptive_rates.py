@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.cancel.set_throttle import change_rate
+from kafka_rebalance.documents.progress import PROGRESS_FILE
 from kafka_rebalance.documents.rate_steps import RATE_STEPS_FILE, RateSteps, Sign
 from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
 from kafka_rebalance.run.watch_batch import BatchSeen, BatchState
@@ -227,6 +228,8 @@ def test_the_janitor_puts_back_rates_that_differ_by_broker(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
 ) -> None:
     apart(run, cluster)
+    assert tend()["alerts"] == [], "none of these rates is somebody else's"
+    assert PROGRESS_FILE.read(run.folder).open == {}
     del airflow.states["one"]
     with pytest.raises(UnwatchedError, match="under its throttle of 1000000 to 8000000 bytes/s"):
         tend()
