@@ -211,6 +211,28 @@ def test_after_a_fall_for_load_the_rate_is_not_tried_again_for_a_while() -> None
     assert chosen.rates == {1: LADDER[4]}
 
 
+def test_after_an_incident_two_quiet_looks_come_before_the_first_rise() -> None:
+    memory, chosen = choose(LADDER, QUIET, Sight(copying=BOTH, at=100, short=(short(1, 1),)), {1: TOP})
+    rates = []
+    for at in (115, 130, 145, 160):
+        memory, chosen = choose(LADDER, memory, Sight(copying=BOTH, at=at), chosen.rates)
+        rates.append(chosen.rates[1])
+    assert rates == [LOWEST, LOWEST, LADDER[1], LADDER[2]]
+
+
+def test_a_rate_that_proves_too_high_again_and_again_is_tried_more_and_more_rarely() -> None:
+    memory, at = QUIET, 0.0
+    pauses = []
+    for _ in range(5):
+        memory, chosen = choose(LADDER, memory, Sight(copying=BOTH, at=at, answers={1: 0.2}), {1: LADDER[4]})
+        fell = at
+        while chosen.rates[1] < LADDER[4]:
+            at += 15
+            memory, chosen = choose(LADDER, memory, Sight(copying=BOTH, at=at, answers={1: 0.004}), chosen.rates)
+        pauses.append(at - fell)
+    assert pauses == [600, 1200, 2400, 4800, 4800]
+
+
 def test_no_step_leaves_the_ladder() -> None:
     for rule in RULES:
         assert rule.step in Step
