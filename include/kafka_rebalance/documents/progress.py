@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from kafka_rebalance.documents.json_files import BATCHES, PROGRESS, JsonFile, Time, omitted
@@ -51,6 +52,47 @@ class FullestSeen:
     fraction: float
 
 
+class Direction(StrEnum):
+    """The part that a broker has in a copy."""
+
+    RECEIVES = "receives"
+    SENDS = "sends"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyPace:
+    """What one broker has copied in one direction over so many looks, while nothing but itself held it up."""
+
+    broker: int
+    direction: Direction
+    bytes: int
+    seconds: float
+    looks: int
+    partners: tuple[int, ...]  # the brokers at the other end, ascending
+
+
+@dataclass(frozen=True, slots=True)
+class SlowBroker:
+    """A broker that copies less than half of what the median of its peers does, in the same direction."""
+
+    broker: int
+    direction: Direction
+    bytes_per_second: int
+    peers_bytes_per_second: int  # their median
+    peers: int
+
+
+@dataclass(frozen=True, slots=True)
+class OftenSlow:
+    """A broker that was slow in so many of the last runs that judged it, and behind in so many of the last checks."""
+
+    broker: int
+    runs: int
+    of_runs: int
+    nights: int
+    of_nights: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
     """Partitions and bytes: done, of how many. All are zero while a run has only waited."""
@@ -94,6 +136,8 @@ class Progress(Count):
     open: Mapping[str, str] = field(default_factory=dict)  # what people were told of and is not over, by its subject
     stop_after_batch: str | None = None
     movement: Mapping[str, Any] = field(default_factory=dict)  # for the next follower of this batch
+    slow_brokers: tuple[SlowBroker, ...] = omitted(())
+    paces: tuple[CopyPace, ...] = omitted(())  # for the next look, of this batch or a later one
     waiting_for: tuple[str, ...] | None = omitted()
     waiting_since: Time | None = omitted()
     waiting_until: Time | None = omitted()  # when its window opens; None: it waits for something else

@@ -17,6 +17,7 @@ from kafka_rebalance.documents.json_files import (
     read_json,
     write_json,
 )
+from kafka_rebalance.documents.progress import OftenSlow
 from kafka_rebalance.documents.proposals import FirstFull, FullestDisk
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.kafka.segment_roll import (
@@ -168,6 +169,7 @@ class SnapshotTaken:
     controller: ControllerFound | None = None
     window: AskedWindow | None = None
     automatic_elections: AutomaticElections | None = None
+    slow_brokers: tuple[OftenSlow, ...] = omitted(())  # that receive nothing, as the policy says
     kept_away: KeptAway | None = omitted()  # None: every broker that may receive may get every replica
     last_proposal: LastProposal | None = omitted()  # None: there is none
     other_policies: tuple[str, ...] = omitted(())  # connections to this cluster with other policies, which count too

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_rebalance.documents.json_files import VERDICT, JsonFile, Time, omitted
+from kafka_rebalance.documents.progress import OftenSlow
 from kafka_rebalance.documents.segments import ClusterSegments
 from kafka_rebalance.documents.snapshot import ControllerFound, Disks
 
@@ -46,6 +47,7 @@ class Verdict(Measured):
     segments: ClusterSegments | None = None  # the first findings
     observed_at: Time
     disks: Disks | None = None
+    slow_brokers: tuple[OftenSlow, ...] = omitted(())
 
 
 VERDICT_FILE = JsonFile(VERDICT, Verdict)

@@ -47,6 +47,7 @@ LONG_PAUSE_SECONDS = 3600
 MOST_WINDOWS = 50
 LEDGER_DAYS = 90  # at least: a run looks so far back for rejected proposals, growth and earlier durations
 STOP, LEAVE_OUT = "stop", "leave_out"
+_NAME, RECEIVE_NOTHING = SLOW_BROKERS = ("name", "receive_nothing")
 
 
 def _both(own: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
@@ -171,6 +172,9 @@ class Policy:
     less_even_plan: str = OFFER  # offer or refuse a given plan that ends less even than the cluster is
     broker_away_after_seconds: int = 172_800  # after this absence the nightly check proposes to go on without a broker
     long_pause_seconds: int = LONG_PAUSE_SECONDS  # if a batch waits longer, the run alerts and puts the throttle back
+    slow_brokers: str | None = (
+        None  # of brokers that copy slowly again and again: `name` them, or they `receive_nothing`; None: name
+    )
     imbalance_limit: float = 0.20  # above this share of the mean, the nightly check proposes a rebalance
     windows: tuple[str, ...] | None = None  # in which a run that asks for no other time moves partitions; None: always
     price_per_gb_between_racks: float | None = (
@@ -371,6 +375,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "prefer": one_of(PREFERENCES),
     "less_even_plan": one_of(LESS_EVEN_PLANS),
     "price_per_gb_between_racks": number_reader("of at least 0", lambda price: 0 <= price < math.inf),
+    "slow_brokers": one_of(SLOW_BROKERS),
     "imbalance_limit": _fraction,
     "windows": _windows,
     "keep_runs_days": integer(1),

@@ -19,6 +19,7 @@ from kafka_rebalance.documents.verdict import VERDICT_FILE, Measured, Verdict
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.moves.slow_brokers import often_in_words
 from kafka_rebalance.nightly.proposed_job import (
     Wanted,
     disks_of_the_rest,
@@ -38,6 +39,7 @@ from kafka_rebalance.run import ledger, requester
 from kafka_rebalance.run.inputs import Deployment, StepInputs
 from kafka_rebalance.run.ledger import metric_rows
 from kafka_rebalance.run.run_folder import RunFolder, create_run_folder
+from kafka_rebalance.run.slow_brokers_seen import behind_now, slow_so_far
 from kafka_rebalance.run.snapshot_reader import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.segments.audit import with_first_findings
 from kafka_rebalance.segments.audit_io import FINDINGS_KEPT, audit_rows, audit_snapshot
@@ -86,6 +88,9 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         figures = replace(figures, text=f"{figures.text}; {words}" if words else figures.text)
         proposes = not_proposed is None
     audit = audit_snapshot(taken)
+    tonight = behind_now(taken)
+    slow = slow_so_far(deployment, connection_id, now, tonight)
+    figures = replace(figures, text="; ".join([figures.text, *map(often_in_words, slow)]))
     verdict = Verdict(
         **plain(figures),
         connection_id=connection_id,
@@ -103,6 +108,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         segments=with_first_findings(audit, FINDINGS_KEPT),
         observed_at=now,
         disks=disks_of_the_rest(problem, taken),
+        slow_brokers=slow,
     )
     if proposes:
         conf = {"kafka_conn_id": connection_id, "reason": figures.text, **within(figures.limit), **wanted.params}
@@ -111,7 +117,9 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     VERDICT_FILE.write(folder, verdict, source_digest=digest)
     rows = {
         "metrics": metric_rows(taken),
-        "balance": [_balance_row(verdict, run_id)],
+        "balance": [
+            _balance_row(verdict, run_id) | {"brokers_up": list(tonight.judged), "brokers_behind": list(tonight.slow)}
+        ],
         "audits": audit_rows(audit),
     }
     for table, added in rows.items():

@@ -32,6 +32,7 @@ from kafka_rebalance.model.candidate import Metric, noun_of
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import LEADERS_ALONE, REPLACE_LOG_DIR
+from kafka_rebalance.moves.slow_brokers import often_in_words
 from kafka_rebalance.pages.candidate_report import (
     METRICS,
     TITLES,
@@ -134,6 +135,7 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
 def snapshot_facts(taken: SnapshotTaken, focus: CandidateReport, named: Named) -> tuple[tuple[str, str], ...]:
     """What the snapshot found that binds the plan, where there is something."""
     facts = (
+        ("Slow", "; ".join(f"{often_in_words(slow)}: it receives nothing" for slow in taken.slow_brokers)),
         ("Stays away", "" if taken.kept_away is None else _kept_away_words(taken.kept_away)),
         ("Other policies", _other_policies_words(taken.other_policies) if taken.other_policies else ""),
         (TIERED, "" if taken.tiered is None else tiered_words(taken.tiered, named)),

@@ -238,6 +238,7 @@ class FindingKind(StrEnum):
     TOPIC_DELETION = "a topic that moves is queued for deletion"
     THROTTLE_LIFTED = "the throttle is not known to be in force"
     LOG_DIR_FAILED = "a log dir has failed"
+    SLOW_BROKERS = "brokers copy slowly"
 
 
 @dataclass(frozen=True, slots=True)

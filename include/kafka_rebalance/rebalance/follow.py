@@ -54,7 +54,8 @@ class BatchFollower(Watcher):
         self._followed = read_followed(folder, candidate, batch) if isinstance(candidate, str) else candidate
         self.batch = self._followed.batch
         self._kafka_elects = read_kafka_elects(folder)
-        self.planned_seconds = predicted_seconds(self.batch.moves, rate_in_force(folder))
+        self._rate = rate_in_force(folder)
+        self.planned_seconds = predicted_seconds(self.batch.moves, self._rate)
         self._state = State()
         self._control = Control()
         self._sizes = Sizes()
@@ -76,7 +77,7 @@ class BatchFollower(Watcher):
         self._read_control(say)
         self._read_rate()
         reading = self._read(now)
-        task = Task(self._followed, self.stall_seconds, self.planned_seconds, self._kafka_elects)
+        task = Task(self._followed, self.stall_seconds, self.planned_seconds, self._kafka_elects, self._rate)
         self._state, look = observe(task, self._state, reading)
         self._say(look, say)
         if (unwritten := write_progress(self.folder, look.noted)) is not None:
@@ -151,7 +152,8 @@ class BatchFollower(Watcher):
     def _read_rate(self) -> None:
         """A lower rate gives the batch more time; a higher one takes none away."""
         with suppress(ArtifactError):
-            seconds = predicted_seconds(self.batch.moves, rate_in_force(self.folder))
+            self._rate = rate_in_force(self.folder)
+            seconds = predicted_seconds(self.batch.moves, self._rate)
             self.planned_seconds = max(self.planned_seconds, seconds)
 
     def _say(self, look: Look, say: Callable[[str], object]) -> None:

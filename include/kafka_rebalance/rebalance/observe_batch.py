@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafka_rebalance.documents.progress import BatchCount, FullestSeen, NamedPartition, Progress
+from kafka_rebalance.documents.progress import BatchCount, FullestSeen, NamedPartition, Progress, SlowBroker
 from kafka_rebalance.model.cluster_view import BatchView
 from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
 from kafka_rebalance.moves.move_progress import MovesProgress, PartitionProgress, Phase, add_up, partition_progress
+from kafka_rebalance.moves.slow_brokers import Paces, after_look, in_words, paces_of, slow_brokers
 from kafka_rebalance.rebalance import broker_traffic, controller_findings, stalled_copies
 from kafka_rebalance.rebalance.batch_file import Followed
 from kafka_rebalance.rebalance.broker_traffic import FlowSample, Rate, Sample, TrafficSeen, rate_and_eta
@@ -33,6 +34,7 @@ DOUBT_SECONDS = 5.0
 # After a stall an operator may have repaired something. A new follower waits so long for it, not the whole stall time.
 GRACE_SHARE, GRACE_SECONDS = 0.1, 120.0
 STABLE_LOOKS = 3  # a batch is over when this many looks in a row have found every criterion of the end
+SLOW_NAMED = 5
 BROKERS_SHOWN = 30  # those with most left to copy
 UNKNOWN_RATE = Rate(None, None)
 
@@ -45,6 +47,7 @@ class Task:
     stall_seconds: float
     planned_seconds: float  # what the batch takes at the throttle
     kafka_elects: bool | None  # whether Kafka elects preferred leaders by itself; None: unknown
+    throttle: float | None = None  # bytes a second of each broker; None: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class State:
     samples: tuple[Sample, ...] = ()
     rate: Rate = UNKNOWN_RATE
     flows: Sequence[FlowSample] = ()
+    paces: Paces = field(default_factory=dict)  # of copies, of earlier batches too
     fullest: FullestSeen | None = None  # the highest share of a broker's disks that was in use
     told: Told | None = None  # None: what was told before has to be read
     watch: controller_findings.Watch | None = None
@@ -137,7 +141,10 @@ def observe(task: Task, before: State, reading: Reading) -> tuple[State, Look]:
     samples = (*before.samples, Sample(now, progress.bytes_copied))[-SAMPLES_KEPT:]
     state = replace(before, movement=movement, samples=samples, rate=rate_and_eta(samples, progress.bytes_total))
 
+    state = replace(state, paces=_paces(task, before, movement, reading))
     odd: dict[Subject, str] = dict(_late(task, movement, reading).items())
+    if slow := slow_brokers(state.paces):
+        odd[FindingKind.SLOW_BROKERS] = _slow_in_words(slow)
     if (failed := stalled_copies.failed_log_dirs(sizes.offline, each, sizes.replicas)) is not None:
         odd[failed.kind] = failed.text
     shown = _Shown(task, reading, progress, movement, odd)
@@ -163,6 +170,20 @@ def observe(task: Task, before: State, reading: Reading) -> tuple[State, Look]:
     has_room = verdict == "moving" and _has_room(task.followed, progress, reading)
     noted = _noted(shown, state, traffic, verdict)
     return state, Look(verdict, message, progress, shown.odd, has_room, noted)
+
+
+def _paces(task: Task, before: State, movement: Movement, reading: Reading) -> Paces:
+    """The paces with this look. The first look of a follower goes on from what an earlier one noted."""
+    earlier = reading.earlier
+    paces = before.paces or (paces_of(earlier.paces) if earlier is not None else {})
+    seconds = movement.at - before.movement.at if before.movement is not None else 0.0
+    return after_look(paces, stalled_copies.grown(before.movement, movement), seconds, task.throttle)
+
+
+def _slow_in_words(slow: Sequence[SlowBroker]) -> str:
+    named = "; ".join(map(in_words, slow[:SLOW_NAMED]))
+    more = len(slow) - SLOW_NAMED
+    return f"{named}{f'; and {more} more' if more > 0 else ''}. Look at their disks and networks. The copies go on."
 
 
 def _late(task: Task, movement: Movement, reading: Reading) -> Mapping[TopicPartition | stalled_copies.Pair, str]:
@@ -292,6 +313,8 @@ def _noted(shown: _Shown, state: State, traffic: TrafficSeen, verdict: str) -> P
         anomalies=(*anomalies[:ANOMALIES_SHOWN], *([f"and {more} more"] if more > 0 else [])),
         partitions=tuple(_named(partition, movement, odd) for partition in named),
         stop_after_batch=str(stop) if stop else None,
+        slow_brokers=slow_brokers(state.paces),
+        paces=tuple(pace for _, pace in sorted(state.paces.items())),
         movement=stalled_copies.to_note(movement, [partition.move.topic_partition for partition in named]),
         open=told.open,
         events=told.events,

@@ -13,6 +13,7 @@ from typing import Any
 import kafka_rebalance
 from kafka_rebalance import clock
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.progress import OftenSlow
 from kafka_rebalance.documents.snapshot import (
     CONFIGS_FILE,
     SNAPSHOT_FILE,
@@ -33,7 +34,7 @@ from kafka_rebalance.kafka.reassignment_json import given_topics as topics_of
 from kafka_rebalance.kafka.topics import check_topic_name
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.policy import RECEIVE_NOTHING, Policy
 from kafka_rebalance.model.settings import GIVE_BACK, LEADERS_ALONE, OFFER, Settings
 from kafka_rebalance.moves.windows import Window, read_window, recurring_windows
 from kafka_rebalance.planning.planner import prepare
@@ -56,6 +57,7 @@ from kafka_rebalance.run.requester import (
     read_requester,
 )
 from kafka_rebalance.run.run_folder import RunFolder, begin_run_folder, folder_of_run, newest_attempt
+from kafka_rebalance.run.slow_brokers_seen import behind_now, slow_so_far
 from kafka_rebalance.run.snapshot_reader import Snapshot, read_snapshot, write_topic_rates
 from kafka_rebalance.throttle import run_rates
 from kafka_rebalance.throttle.cordon_leaving import cordon_of
@@ -86,6 +88,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
     folder, nonce = begin_run_folder(inputs, asked.connection_id)
     cluster = _read_cluster(deployment, asked)
     settings, others = _settings(deployment, asked, cluster)
+    settings, slow = _without_slow(deployment, asked, settings, cluster)
     if is_way_back(run) or asked.back is not None:  # these must be offered even if they end less even, as is usual
         settings = replace(settings, less_even_plan=OFFER)
     tables = _write_tables(inputs, folder, asked, settings, cluster)
@@ -109,6 +112,7 @@ def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, An
         controller=controller_document(cluster.view, cluster.controller),
         window=asked.window.written,
         automatic_elections=automatic_elections(cluster.configs.brokers),
+        slow_brokers=slow,
         kept_away=tables.kept_away,
         last_proposal=tables.last_proposal,
         other_policies=tuple(sorted(others)),
@@ -227,6 +231,29 @@ def _settings(deployment: Deployment, asked: _Asked, cluster: Snapshot) -> tuple
         internal_topics=asked.internal_topics,
     )
     return replace(bound, policy_digest=policy.digest), others
+
+
+def _without_slow(
+    deployment: Deployment, asked: _Asked, settings: Settings, cluster: Snapshot
+) -> tuple[Settings, tuple[OftenSlow, ...]]:
+    """(the settings, in which brokers that are slow again and again receive nothing, these brokers)
+
+    Only if the policy says so, and nobody has named who receives. A slow broker that replaces another one, or without
+    which a rack would have none that receives, goes on receiving.
+    """
+    if asked.policy is None or asked.policy.slow_brokers != RECEIVE_NOTHING:
+        return settings, ()
+    if settings.brokers_in or settings.job in LEADERS_ALONE:
+        return settings, ()
+    racks = {row["broker"]: row["rack"] for row in cluster.brokers}
+    open_ones = set(racks) - settings.leaving - set(settings.brokers_out)
+    known = slow_so_far(deployment, asked.connection_id, clock.utc_now(), behind_now(cluster))
+    shut = {slow.broker for slow in known} & open_ones - set(settings.replace.values())
+    shut -= {broker for broker in shut if not any(racks[one] == racks[broker] for one in open_ones - shut)}
+    if not shut:
+        return settings, ()
+    receivers = tuple(sorted(open_ones - shut))
+    return replace(settings, brokers_in=receivers), tuple(slow for slow in known if slow.broker in shut)
 
 
 @dataclass(frozen=True, slots=True)

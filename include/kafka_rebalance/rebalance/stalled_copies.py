@@ -115,6 +115,21 @@ def observe(before: Movement | None, now: float, each: Sequence[PartitionProgres
     return Movement(now, phases, copies, pairs, changed_at, (before.begun if before else frozenset()) | begun)
 
 
+def grown(before: Movement | None, movement: Movement) -> dict[tuple[int, int], int]:
+    """{(source, target): bytes} by which copies have grown that were under way at both looks and whose size is known.
+
+    Bytes that a broker truncates or deletes do not count.
+    """
+    if before is None:
+        return {}
+    result: dict[tuple[int, int], int] = {}
+    for (tp, pair), size in movement.copies.items():
+        last = before.copies.get((tp, pair))
+        if size is not None and last is not None and pair.source >= 0:
+            result[pair] = result.get(pair, 0) + max(0, size - last)
+    return result
+
+
 def to_note(movement: Movement, named: Collection[TopicPartition]) -> dict[str, Any]:
     """What the next follower needs to go on counting from here: pairs, the phases of the partitions `named`, and what
     has been seen under way, as the numbers of each topic's partitions.

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_rebalance.cluster.open_cluster import open_cluster
 from kafka_rebalance.documents.json_files import JsonFile, T
-from kafka_rebalance.documents.progress import BATCHES_FILE, DONE, BatchNotes
+from kafka_rebalance.documents.progress import BATCHES_FILE, DONE, PROGRESS_FILE, BatchNotes
 from kafka_rebalance.errors import (
     ArtifactError,
     FrozenError,
@@ -21,6 +21,7 @@ from kafka_rebalance.errors import (
     WriteError,
 )
 from kafka_rebalance.moves.eta import paused_seconds, with_controller
+from kafka_rebalance.moves.slow_brokers import judged, paces_of
 from kafka_rebalance.rebalance import batch_notes, report
 from kafka_rebalance.rebalance.elect_leaders import elect
 from kafka_rebalance.run import ledger, passed_over_tasks
@@ -118,6 +119,7 @@ def _ended_at(plan: ApprovedPlan) -> datetime:
 
 def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
     notes, checked = so_far(plan, BATCHES_FILE) or BatchNotes(), so_far(plan, VERIFICATION_FILE)
+    progress = so_far(plan, PROGRESS_FILE)
     done = [batch for batch in notes.batches if batch.state == DONE]
     copied = [(batch, batch.measured) for batch in done]
     begun = min((batch.created_at for batch in notes.batches if batch.created_at), default=None)
@@ -141,6 +143,8 @@ def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
         "partitions": len(plan.candidate.moves),
         "batches": len(plan.candidate.batches),
         "throttle_bytes_per_second": plan.throttle_bytes_per_second,
+        "slow_brokers": None if progress is None else sorted({slow.broker for slow in progress.slow_brokers}),
+        "judged_brokers": None if progress is None else list(judged(paces_of(progress.paces))),
     }
 
 

@@ -202,6 +202,8 @@ TABLES = {
         limit=pa.float64(),
         past_limit=pa.bool_(),
         brokers_away=pa.list_(pa.int32()),  # not registered though they hold replicas
+        brokers_up=pa.list_(pa.int32()),  # registered; null: an earlier version
+        brokers_behind=pa.list_(pa.int32()),  # of these, with replicas out of the ISR
         brokers_unread=pa.list_(pa.int32()),  # registered, but not measured: they did not report their log dirs
         fullest_disk_broker=pa.int32(),
         fullest_disk_share=pa.float64(),  # in use, of all log dirs of this broker
@@ -252,6 +254,8 @@ TABLES = {
         partitions=pa.int64(),
         batches=pa.int64(),
         throttle_bytes_per_second=pa.int64(),
+        slow_brokers=pa.list_(pa.int32()),  # by what its copies have shown, of
+        judged_brokers=pa.list_(pa.int32()),  # these; null: a version that judged none
     ),
     "plans": _schema(
         run_id=pa.string(),

@@ -154,6 +154,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> N
         "internal_topics": True,
         "approval_expires_after_seconds": 5,
         "long_pause_seconds": 60,
+        "slow_brokers": "receive_nothing",
         "imbalance_limit": 0.5,
         "price_per_gb_between_racks": 0.02,
         "keep_runs_days": 400,

@@ -13,6 +13,7 @@ from kafka_rebalance.rebalance.stalled_copies import (
     Pair,
     anomalies,
     failed_log_dirs,
+    grown,
     named,
     observe,
     recall,
@@ -178,3 +179,12 @@ def test_a_failed_log_dir_of_a_target_is_told_with_the_copies_that_lay_there(
     text = "" if finding is None else finding.text
     assert bool(text) == bool(words)
     assert words in text
+
+
+def test_copies_grow_by_what_was_read_at_both_looks() -> None:
+    first, _ = look(None, 0.0, (10, None))
+    second, _ = look(first, 10.0, (25, 7))
+    third, _ = look(second, 20.0, (20, 9))
+    assert grown(None, first) == {}
+    assert grown(first, second) == {TO_3: 15}
+    assert grown(second, third) == {TO_3: 0, TO_4: 2}, "what is truncated does not count"
