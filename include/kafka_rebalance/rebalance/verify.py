@@ -120,6 +120,7 @@ def _ended_at(plan: ApprovedPlan) -> datetime:
 def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
     notes, checked = so_far(plan, BATCHES_FILE) or BatchNotes(), so_far(plan, VERIFICATION_FILE)
     progress = so_far(plan, PROGRESS_FILE)
+    known = judged(paces_of(progress.paces)) if progress is not None else ()
     done = [batch for batch in notes.batches if batch.state == DONE]
     copied = [(batch, batch.measured) for batch in done]
     begun = min((batch.created_at for batch in notes.batches if batch.created_at), default=None)
@@ -143,8 +144,8 @@ def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
         "partitions": len(plan.candidate.moves),
         "batches": len(plan.candidate.batches),
         "throttle_bytes_per_second": plan.throttle_bytes_per_second,
-        "slow_brokers": None if progress is None else sorted({slow.broker for slow in progress.slow_brokers}),
-        "judged_brokers": None if progress is None else list(judged(paces_of(progress.paces))),
+        "slow_brokers": sorted({slow.broker for slow in progress.slow_brokers}) if progress and known else None,
+        "judged_brokers": list(known) or None,
     }
 
 

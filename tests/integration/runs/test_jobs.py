@@ -129,6 +129,29 @@ def test_after_a_plan_that_survives_losses_every_broker_has_room_for_what_it_wou
         assert both * MEGABYTE <= 0.7 * 7 * MEGABYTE, "the other broker of the rack takes all"
 
 
+def test_what_goes_between_racks_is_told_and_leaders_go_to_the_racks_named(
+    run: InProcessRun, topic: Callable[..., str], client: KazooClient, cluster: LocalCluster
+) -> None:
+    turns = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
+    small = topic("small", {number: turns[number % 3] for number in range(6)}, 100_000)
+    large = topic("large", dict(enumerate(turns)), MEGABYTE)
+    racks = cluster.brokers
+    proposals = run.plan(topics_in=[small, large], candidates=["balanced"], leader_racks=[racks[1]])
+    (plan,) = proposals["candidates"]
+    between = sum(
+        move.size_bytes
+        for move in read_candidate(run.folder, "balanced").moves
+        for broker in move.added
+        if racks[broker] != racks[move.source]
+    )
+    assert plan["cross_rack_bytes"] == between
+    assert 0 < plan["between_racks"]["copied_by_chance"] <= plan["moved_bytes"]
+    assert run.carry_out("balanced")["passed"] is True
+    leaders = [found.leader for found in partitions(client, small, large).values()]
+    assert set(leaders) == {1, 4}
+    assert "9 of 9 leaders are in rack" in plan["note"]
+
+
 def test_replicas_that_share_a_rack_are_spread_over_racks(
     run: InProcessRun, topic: Callable[..., str], client: KazooClient, cluster: LocalCluster
 ) -> None:

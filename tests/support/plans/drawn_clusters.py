@@ -129,6 +129,8 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
     settings["rackless_brokers"] = draw(st.sampled_from(["refuse", "one_rack", "one_rack"]))
     settings["more_replicas_than_racks"] = draw(st.sampled_from([False, True]))
     settings["rack_pinned_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
+    racks = sorted({row["rack"] for row in cluster[0] if row.get("rack")})
+    settings["leader_racks"] = draw(st.sampled_from([[], [], [], racks[:1], racks[1:]]))
     settings["spread_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
     settings["survive"] = draw(st.sampled_from([None, None, None, "broker", "rack"]))
     settings["broker_pools"] = draw(_pools(ids))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.progress import Progress
-from kafka_rebalance.model.candidate import Candidate
+from kafka_rebalance.model.candidate import Candidate, Status
+from kafka_rebalance.model.cluster_view import BatchView
 from kafka_rebalance.rebalance.batch_file import followed
 from kafka_rebalance.rebalance.controller_findings import FindingKind
 from kafka_rebalance.rebalance.observe_batch import Look, Reading, Sizes, State, Task, observe, progress_of_each
@@ -21,16 +22,19 @@ MOVES = [
     move(f"t-{number}", [1 + number % 5], [1 + number % 5, 6 + (number + number // 5) % 5], size=10**10)
     for number in range(10)
 ]
-VIEW = view(
+WHOLE = view(
     {f"t-{number}": partition(one.after, one.before, one.before[0]) for number, one in enumerate(MOVES)},
     brokers=BROKERS,
     reassigning={f"t-{number}": one.after for number, one in enumerate(MOVES)},
+)
+VIEW = BatchView(
+    frozenset(BROKERS), WHOLE.partitions, WHOLE.reassignments, WHOLE.elections, WHOLE.controller, WHOLE.deletions
 )
 
 
 def looks(count: int, able: dict[int, float], state: State | None = None, earlier: Progress | None = None) -> Look:
     """So many looks, 10 s apart. Each broker receives what it is able to, in two copies."""
-    plan = Candidate("balanced", DIGEST, "ok", tuple(MOVES), {})
+    plan = Candidate("balanced", DIGEST, Status.OK, tuple(MOVES))
     task = Task(followed(plan, 1), 600.0, 100.0, None, THROTTLE)
     state = state or State()
     for number in range(count):

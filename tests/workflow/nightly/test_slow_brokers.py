@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from kafka_rebalance import clock
 from kafka_rebalance.documents.progress import OftenSlow
@@ -17,14 +18,13 @@ UP = [1, 2, 3, 4]
 
 
 def test_a_broker_that_copied_slowly_in_two_runs_is_named(run: SimulatedRun, written: Callable[[], Verdict]) -> None:
-    for number, row in enumerate(
-        (
-            {"slow_brokers": [3], "judged_brokers": UP},
-            {"slow_brokers": [], "judged_brokers": [1, 2]},
-            {"slow_brokers": [3, 2], "judged_brokers": UP},
-            {"slow_brokers": None, "judged_brokers": None},  # an earlier version
-        )
-    ):
+    rows: tuple[dict[str, Any], ...] = (
+        {"slow_brokers": [3], "judged_brokers": UP},
+        {"slow_brokers": [], "judged_brokers": [1, 2]},
+        {"slow_brokers": [3, 2], "judged_brokers": UP},
+        {"slow_brokers": None, "judged_brokers": None},  # an earlier version
+    )
+    for number, row in enumerate(rows):
         at = clock.utc_now() - timedelta(days=number + 1)
         ledger.append(airflow_deployment(), "outcomes", CONNECTION, f"run-{number}", at, [{"run_id": "x", **row}])
     verdict = written()
