@@ -177,7 +177,8 @@ def _paces(task: Task, before: State, movement: Movement, reading: Reading) -> P
     earlier = reading.earlier
     paces = before.paces or (paces_of(earlier.paces) if earlier is not None else {})
     seconds = movement.at - before.movement.at if before.movement is not None else 0.0
-    return after_look(paces, stalled_copies.grown(before.movement, movement), seconds, task.throttle)
+    copied = stalled_copies.grown(before.movement, movement, reading.sizes.replicas)
+    return after_look(paces, copied, seconds, task.throttle)
 
 
 def _slow_in_words(slow: Sequence[SlowBroker]) -> str:

@@ -115,17 +115,25 @@ def observe(before: Movement | None, now: float, each: Sequence[PartitionProgres
     return Movement(now, phases, copies, pairs, changed_at, (before.begun if before else frozenset()) | begun)
 
 
-def grown(before: Movement | None, movement: Movement) -> dict[tuple[int, int], int]:
-    """{(source, target): bytes} by which copies have grown that were under way at both looks and whose size is known.
+def grown(before: Movement | None, movement: Movement, sizes: ReplicaBytes) -> dict[tuple[int, int], int]:
+    """{(source, target): bytes} of pairs that copied at both looks, by copies that went on, began or ended meanwhile.
 
-    Bytes that a broker truncates or deletes do not count.
+    So many small copies count as few large ones do. Bytes that a broker truncates or deletes do not, nor those of
+    copies whose size is unknown.
     """
     if before is None:
         return {}
+    both = before.pairs.keys() & movement.pairs.keys()
+    begun = {(tp, pair.target) for tp, pair in before.copies}
     result: dict[tuple[int, int], int] = {}
-    for (tp, pair), size in movement.copies.items():
-        last = before.copies.get((tp, pair))
-        if size is not None and last is not None and pair.source >= 0:
+    for key in before.copies.keys() | movement.copies.keys():
+        tp, pair = key
+        has_new_leader = key not in before.copies and (tp, pair.target) in begun
+        if pair not in both or pair.source < 0 or has_new_leader:
+            continue
+        last = before.copies.get(key, 0)
+        size = movement.copies[key] if key in movement.copies else sizes.get(tp, {}).get(pair.target)
+        if size is not None and last is not None:
             result[pair] = result.get(pair, 0) + max(0, size - last)
     return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from kafka_rebalance.moves.move_progress import Phase, partition_progress
 from kafka_rebalance.rebalance.stalled_copies import (
     NEXT,
+    Movement,
     Pair,
     anomalies,
     failed_log_dirs,
@@ -19,7 +21,7 @@ from kafka_rebalance.rebalance.stalled_copies import (
     recall,
     to_note,
 )
-from support.kafka.small_clusters import move, partition, view
+from support.kafka.small_clusters import move, partition, tp, view
 
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [1, 2], [2, 4]), move("t-2", [1, 2], [2, 1])]
 BEGUN = {"t-0": partition([2, 3, 1], [1, 2], 1), "t-1": partition([2, 4, 1], [1, 2], 1), "t-2": partition([1, 2])}
@@ -185,6 +187,23 @@ def test_copies_grow_by_what_was_read_at_both_looks() -> None:
     first, _ = look(None, 0.0, (10, None))
     second, _ = look(first, 10.0, (25, 7))
     third, _ = look(second, 20.0, (20, 9))
-    assert grown(None, first) == {}
-    assert grown(first, second) == {TO_3: 15}
-    assert grown(second, third) == {TO_3: 0, TO_4: 2}, "what is truncated does not count"
+    assert grown(None, first, {}) == {}
+    assert grown(first, second, {}) == {TO_3: 15}
+    assert grown(second, third, {}) == {TO_3: 0, TO_4: 2}, "what is truncated does not count"
+
+
+def test_small_copies_that_begin_and_end_between_two_looks_count_where_the_pair_goes_on() -> None:
+    small, large, new = tp("small-0"), tp("large-0"), tp("new-0")
+    copying = (Phase.COPYING, 0.0)
+    before = Movement(
+        0.0, {small: copying, large: copying}, {(small, TO_3): 5, (large, TO_4): 50}, {TO_3: 0, TO_4: 0}, 0
+    )
+    after = Movement(
+        10.0, {new: copying, large: copying}, {(new, TO_3): 8, (large, TO_4): 60}, {TO_3: 10, TO_4: 10}, 10
+    )
+    assert grown(before, after, {small: {3: 30}}) == {TO_3: 25 + 8, TO_4: 10}
+    over = replace(after, copies={(large, TO_4): 60}, pairs={TO_4: 10})
+    assert grown(before, over, {small: {3: 30}}) == {TO_4: 10}, "nobody knows for how long the other pair copied"
+    led_anew = replace(after, copies={(large, TO_4): 60, (small, Pair(2, 3)): 30}, pairs={TO_4: 10, Pair(2, 3): 10})
+    had_both = replace(before, pairs=before.pairs | {Pair(2, 3): 0})
+    assert grown(had_both, led_anew, {small: {3: 30}}) == {TO_4: 10}, "what another leader had sent is no growth"
