@@ -205,5 +205,5 @@ def test_small_copies_that_begin_and_end_between_two_looks_count_where_the_pair_
     over = replace(after, copies={(large, TO_4): 60}, pairs={TO_4: 10})
     assert grown(before, over, {small: {3: 30}}) == {TO_4: 10}, "nobody knows for how long the other pair copied"
     led_anew = replace(after, copies={(large, TO_4): 60, (small, Pair(2, 3)): 30}, pairs={TO_4: 10, Pair(2, 3): 10})
-    had_both = replace(before, pairs=before.pairs | {Pair(2, 3): 0})
+    had_both = replace(before, pairs={**before.pairs, Pair(2, 3): 0})
     assert grown(had_both, led_anew, {small: {3: 30}}) == {TO_4: 10}, "what another leader had sent is no growth"
