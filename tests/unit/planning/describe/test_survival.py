@@ -280,7 +280,7 @@ def drawn(draw: st.DrawFn) -> tuple[Rows, Rows]:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    drawn(), st.sampled_from(["broker", "rack"]), st.sampled_from(["light", "balanced"]), st.sampled_from([0.1, 0.5])
+    drawn(), st.sampled_from(["broker", "rack"]), st.sampled_from(["light", "balanced", "optimal"]), st.sampled_from([0.1, 0.5])
 )
 def test_an_independent_judge_finds_no_loss_that_an_offered_plan_does_not_survive(
     cluster: tuple[Rows, Rows], survive: str, name: str, tolerance: float
