@@ -86,6 +86,17 @@ def test_full_disks_change_places_with_replicas_of_other_topics() -> None:
     assert spread_note(plan)["after"] == 0
 
 
+@pytest.mark.parametrize("name", MOVING)
+def test_a_replica_that_no_free_broker_may_take_goes_there_along_a_chain(name: str) -> None:
+    # Broker 1 holds one more than its share of 3. Of the others only broker 2 holds fewer, and every list of broker 1
+    # has a replica in the rack of broker 2 already. So one goes from 1 to 3 or 4, and another from there to 2.
+    racks = {1: "a", 2: "b", 3: "c", 4: "d", 5: "b"}
+    partitions = partition_rows([[1, 5], [1, 5], [1, 5], [1, 2], [3, 4], [3, 4], [3, 4]])
+    plan = plan_of(broker_rows(racks, racks), partitions, name, tolerance=0.9, spread_topics=["orders"])
+    assert (spread_note(plan)["before"], spread_note(plan)["after"]) == (1, 0)
+    assert max(counts_of(plan, partitions, "orders").values()) == 3
+
+
 # An independent judge: it counts from the rows alone, and finds by augmenting paths how many replicas fit.
 
 
