@@ -63,7 +63,7 @@ from kafka_rebalance.planning.describe.status_and_notes import (
     stays_behind,
     waiting,
 )
-from kafka_rebalance.planning.describe.survival import AfterLoss, Survival, breach_note, survival, survival_notes
+from kafka_rebalance.planning.describe.survival import LoadAfterLoss, Survival, breach_note, survival, survival_notes
 from kafka_rebalance.planning.describe.worst_case import broker_loss, worst_case
 from kafka_rebalance.planning.evenness import scores
 from kafka_rebalance.planning.problem.arrays import (
@@ -271,7 +271,7 @@ def _with_losses(
     return planned, losses
 
 
-def _is_on_its_way(found: FoundLists, losses: Survival, breach: AfterLoss) -> bool:
+def _is_on_its_way(found: FoundLists, losses: Survival, breach: LoadAfterLoss) -> bool:
     """Whether the plan only stops at a limit before every loss is survived: then the next runs go on from it."""
     return bool(found.budget.reached) and breach.batch == 0 and breach.part < losses.now
 

@@ -43,7 +43,7 @@ class Resource(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class AfterLoss:
+class LoadAfterLoss:
     """A broker after a loss, with the most of what it may have."""
 
     resource: Resource
@@ -65,8 +65,8 @@ class AfterLoss:
 class Survival:
     """What the losses do to the brokers while a plan runs, and afterwards."""
 
-    breach: AfterLoss | None  # the worst; one after the plan, if there is any
-    nearest: AfterLoss | None  # after the plan, the broker nearest to a limit; None: nothing could be looked at
+    breach: LoadAfterLoss | None  # the worst; one after the plan, if there is any
+    nearest: LoadAfterLoss | None  # after the plan, the broker nearest to a limit; None: nothing could be looked at
     unknown: tuple[str, ...]  # columns without which something could not be looked at
     until_batch: int  # up to this one, some loss is not survived that is not survived now either
     now: float  # how much of its limit the broker nearest to it uses after a loss now
@@ -81,8 +81,8 @@ def survival(problem: Problem, replicas: Ints, leaders: Ints, batch: Ints, *, mo
         return None
     tables = _Tables(problem, losses(problem), replicas, leaders, batch, moves_replicas=moves_replicas)
     until, now = 0, 0.0
-    ends: list[AfterLoss] = []
-    meanwhile: list[AfterLoss] = []
+    ends: list[LoadAfterLoss] = []
+    meanwhile: list[LoadAfterLoss] = []
     for kind in tables.kinds:
         survived_now: Bools = np.zeros(len(tables.losses), dtype=bool)
         for number, amounts in tables.states(kind):
@@ -104,7 +104,7 @@ def survival(problem: Problem, replicas: Ints, leaders: Ints, batch: Ints, *, mo
     return Survival(breach, nearest, tables.unknown, until, now)
 
 
-def breach_note(breach: AfterLoss) -> Note:
+def breach_note(breach: LoadAfterLoss) -> Note:
     """Why a plan is not offered that does not survive a loss."""
     return Note(NoteKind.LOSS_NOT_SURVIVED, {field.name: getattr(breach, field.name) for field in fields(breach)})
 
@@ -216,7 +216,7 @@ class _Tables:
 
     def _sent(self) -> Iterator[tuple[int, Floats]]:
         before, after = (
-            self._sent_by_row(lists, leaders)
+            _Sent(self.problem, self.losses, lists, leaders)
             for lists, leaders in zip((self._before, self._after), self._leaders, strict=True)
         )
         every = np.arange(len(self._batch))
@@ -227,10 +227,7 @@ class _Tables:
             table = table + after(rows) - before(rows)
         yield _AFTER, table
 
-    def _sent_by_row(self, lists: Ints, leaders: Ints) -> _Sent:
-        return _Sent(self.problem, self.losses, lists, leaders)
-
-    def worst(self, kind: Resource, over: Floats, amounts: Floats, batch: int) -> list[AfterLoss]:
+    def worst(self, kind: Resource, over: Floats, amounts: Floats, batch: int) -> list[LoadAfterLoss]:
         """The broker that is furthest over its limit, or nearest to it; none if none is looked at."""
         if not np.isfinite(over).any():
             return []
@@ -240,7 +237,7 @@ class _Tables:
         needed = max(0, math.ceil(lacks / float(np.median(limits[share])) - _ROUNDING))
         rack = None if kind is Resource.SENT else loss.rack
         broker, amount = int(self.problem.brokers[at]), float(amounts[number, at])
-        return [AfterLoss(kind, loss.name, broker, amount, float(limits[at]), batch, needed, rack)]
+        return [LoadAfterLoss(kind, loss.name, broker, amount, float(limits[at]), batch, needed, rack)]
 
 
 def _by_copied(some: Sequence[Loss]) -> Sequence[tuple[Bools | None, list[int]]]:

@@ -109,50 +109,32 @@ def taken_shares(problem: Problem, loss: Loss) -> Floats | None:
 def survival_limits(problem: Problem) -> tuple[Floats, Floats]:
     """([broker] bytes on a disk, [broker] bytes a second into a broker), up to which any loss is survived.
 
-    inf where nothing is known or to be survived. If the brokers that share a loss are all filled to one level, the
-    largest loss fills them to their limit. So the level is enough: no broker above it, no loss too many. Lower levels
-    of some would let others be higher, which the search does not use.
+    inf where nothing is known or to be survived. If all that are lost and all that take are filled to one level of what
+    they may have, the largest loss fills them. So the level is enough: no broker above it, no loss too many. Brokers
+    below it would let others be above it, which the search does not use.
     """
-    keeps, brokers = 1 - problem.settings.disk_headroom, len(problem.brokers)
-    disks, networks = np.full(brokers, np.inf), np.full(brokers, np.inf)
-    weights, counts = replica_weights(problem), replication(problem.replicas)
+    disks, networks = (np.full(len(problem.brokers), np.inf) for _ in range(2))
+    disk, received = problem.disk_capacity * (1 - problem.settings.disk_headroom), problem.networks[:, 0]
+    weights = replica_weights(problem)
     for loss in losses(problem):
-        share = taken_shares(problem, loss)
-        here = (loss.lost & problem.staying) | loss.takers
-        own = loss.lost & problem.staying
-        most = None
-        if loss.copied is not None:  # a rack holds one replica of each at most
-            most = (weights * (loss.copied & (counts > 0))[:, None]).sum(axis=0)
-        if share is None:
-            continue
-        capacity = problem.disk_capacity
-        if own.any() and not np.isnan(capacity[own]).any():
-            lost, rest = float(capacity[own].sum()), float(capacity[loss.takers].sum())
-            level = keeps * rest / (rest + lost)
-            if most is not None:
-                level = max(level, keeps - most[DISK] / rest)
-            disks = np.where(here, np.minimum(disks, level * capacity), disks)
-        received = problem.networks[:, 0]
-        if own.any() and not np.isnan(received[here]).any():
-            lost = float(received[own].sum())
-            grows = float((lost * share[loss.takers] / received[loss.takers]).max(initial=0.0))
-            level = 1 / (1 + grows)
-            if most is not None:
-                level = max(level, 1 - float((most[BYTES_IN] * share / np.maximum(received, 1e-9))[loss.takers].max()))
-            networks = np.where(here, np.minimum(networks, level * received), networks)
+        share, own, takers = taken_shares(problem, loss), loss.lost & problem.staying, loss.takers
+        for limits, most, metric in ((disks, disk, DISK), (networks, received, BYTES_IN)):
+            here = own | takers
+            if share is None or np.isnan(most[here]).any():
+                continue
+            grows = float((share[takers] / most[takers]).max())  # of what a taker may have, with each unit that is lost
+            level = 1 / (1 + float(most[own].sum()) * grows)
+            if loss.copied is not None:  # a rack holds one replica of each partition at most
+                level = max(level, 1 - float(weights[loss.copied, metric].sum()) * grows)
+            limits[here] = np.minimum(limits, level * most)[here]
     return disks, networks
 
 
 class _SurvivesLosses:
-    """A loss is survived: what a broker may hold, so that the others and it have room for each other's replicas.
+    """What a broker may hold, so that it and the others have room for each other's replicas.
 
-    Nothing is said here of lists that break it: `describe.survival` looks at every loss itself.
+    It says nothing of lists that break it: `describe.survival` looks at every loss itself, and tells which is too much.
     """
-
-    metric: ClassVar[int]
-
-    def in_the_end(self, problem: Problem) -> Floats:
-        raise NotImplementedError
 
     def broken_by(self, problem: Problem, replicas: Ints) -> Iterator[Note]:
         yield from ()
@@ -161,17 +143,15 @@ class _SurvivesLosses:
         yield from ()
 
     def check(self, problem: Problem, wanted: Ints) -> None:
-        """Nothing: `describe.survival` tells which loss is not survived, and by how much."""
+        """Nothing."""
 
 
 class DisksSurvive(_SurvivesLosses):
-    """`survive`, for disks."""
+    """`survive`, for disks. Other files on a disk stay there."""
 
     metric: ClassVar[int] = DISK
 
     def in_the_end(self, problem: Problem) -> Floats:
-        if problem.settings.survive is None:
-            return np.full(len(problem.brokers), np.inf)
         held = replica_loads(problem.replicas, replica_weights(problem), len(problem.brokers))[:, DISK]
         return survival_limits(problem)[0] - np.fmax(0.0, problem.disk_used - held)
 
@@ -182,6 +162,4 @@ class NetworksSurvive(_SurvivesLosses):
     metric: ClassVar[int] = BYTES_IN
 
     def in_the_end(self, problem: Problem) -> Floats:
-        if problem.settings.survive is None:
-            return np.full(len(problem.brokers), np.inf)
         return survival_limits(problem)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -78,6 +79,16 @@ def test_the_search_brings_down_a_broker_within_the_tolerance_whose_loss_would_b
     plan = plan_of(three_brokers(6_000), lists, tolerance=0.9, survive="broker")
     assert figures_of(plan, NoteKind.LOSSES_SURVIVED)["part"] <= 1
     assert plan.copied_bytes > 0
+
+
+def test_a_given_plan_is_judged_by_the_same_rule() -> None:
+    lists = partition_rows([[1]] * 3 + [[2]] * 3 + [[3]] * 3)
+    moves = [{"topic": "orders", "partition": number, "replicas": [1]} for number in (6, 7)]
+    asked = {"plan": json.dumps({"version": 1, "partitions": moves}), "tolerance": 0.9}
+    assert plan_of(three_brokers(6_000), lists, "given", **asked).candidate.status is Status.OK
+    plan = plan_of(three_brokers(6_000), lists, "given", **asked, survive="broker")
+    assert plan.candidate.status is Status.INFEASIBLE
+    assert figures_of(plan, NoteKind.LOSS_NOT_SURVIVED)["amount"] == 6500
 
 
 def test_a_network_of_unknown_capacity_is_told_and_never_taken_as_enough() -> None:
@@ -280,7 +291,10 @@ def drawn(draw: st.DrawFn) -> tuple[Rows, Rows]:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    drawn(), st.sampled_from(["broker", "rack"]), st.sampled_from(["light", "balanced", "optimal"]), st.sampled_from([0.1, 0.5])
+    drawn(),
+    st.sampled_from(["broker", "rack"]),
+    st.sampled_from(["light", "balanced", "optimal"]),
+    st.sampled_from([0.1, 0.5]),
 )
 def test_an_independent_judge_finds_no_loss_that_an_offered_plan_does_not_survive(
     cluster: tuple[Rows, Rows], survive: str, name: str, tolerance: float
