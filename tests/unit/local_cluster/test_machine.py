@@ -13,6 +13,7 @@ import pytest
 
 from kafka_rebalance.local_cluster import LocalClusterError
 from kafka_rebalance.local_cluster.machine import java as java_module
+from kafka_rebalance.local_cluster.machine import ports
 from kafka_rebalance.local_cluster.machine.java import find_java, java_home, make_shim
 from kafka_rebalance.local_cluster.machine.processes import Guard, ProcessId, last_lines, read_start, start_process
 from support.waiting import wait
@@ -173,3 +174,24 @@ def test_the_telling_lines_of_a_log_are_shown(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
     log.write_text("INFO starting\nERROR Address already in use\nINFO shutting down\n")
     assert last_lines(log) == f"{log} says: ERROR Address already in use"
+
+
+DRAW = "from kafka_rebalance.local_cluster.machine import ports; ports.PORTS = range({0}, {0} + 200); print(ports.{1})"
+
+
+def test_a_port_is_drawn_once_and_no_other_process_draws_it_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = range(19_000, 19_200)
+    monkeypatch.setattr(ports, "PORTS", few)
+    mine = set(ports.free_ports(100))
+    assert len(mine) == 100
+    theirs = subprocess.run(
+        [sys.executable, "-c", DRAW.format(few.start, "free_ports(60)")], capture_output=True, text=True, check=True
+    )
+    assert not mine & set(map(int, theirs.stdout.strip("[]\n").split(",")))
+    assert not mine & set(ports.free_ports(50))
+
+
+def test_without_a_free_port_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "_drawn", set(ports.PORTS))
+    with pytest.raises(LocalClusterError, match="No free port"):
+        ports.free_port()
