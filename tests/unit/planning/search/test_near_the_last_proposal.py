@@ -182,7 +182,7 @@ def test_a_limit_holds_though_the_proposed_moves_have_become_larger() -> None:
         plan = plan_of(cluster.brokers, with_proposed(rows, "balanced", proposed), max_bytes=limit)
         assert plan.copied_bytes <= limit
         assert "max_bytes" in plan.note
-        assert alike(plan, proposed) > 0.9 * len(lists_of(plan))
+        assert alike(plan, proposed) > 0.85 * len(lists_of(plan))
 
 
 def test_moves_that_have_been_made_since_are_nothing_to_be_near_to() -> None:
