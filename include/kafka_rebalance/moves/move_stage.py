@@ -112,9 +112,11 @@ def may_be_between(union: Collection[int], partition: PartitionView, is_marked: 
 
 def headed_elsewhere(move: Move, partition: PartitionView, requested: tuple[int, ...] | None) -> tuple[int, ...] | None:
     """The list, neither approved nor original, to which somebody else sends the partition; None if nobody does."""
-    towards = (requested, partition.target if partition.in_motion else None)
-    home = {move.before, move.after, cancelled_order(move)}
-    return next((toward for toward in towards if toward is not None and toward not in home), None)
+    towards = [
+        toward for toward in (requested, partition.target if partition.in_motion else None) if toward is not None
+    ]
+    home = {move.before, move.after, cancelled_order(move)} if towards else ()
+    return next((toward for toward in towards if toward not in home), None)
 
 
 def headed_for(partition: PartitionView, requested: tuple[int, ...] | None) -> tuple[int, ...] | None:

@@ -167,12 +167,13 @@ def not_moved(plan: ApprovedPlan, view: ClusterView) -> NotMoved | None:
     stopped = read_notes(plan.folder).stopped
     if stopped is None:
         return None
+    moving = view.moving  # it looks at all partitions of the view
     left = [
         move.topic_partition
         for move in plan.candidate.moves
         if (partition := view.partitions.get(move.topic_partition)) is not None
         and partition.replicas == move.before != move.after
-        and move.topic_partition not in view.moving
+        and move.topic_partition not in moving
     ]
     return NotMoved(stopped.why, tuple(map(str, sorted(left))))
 

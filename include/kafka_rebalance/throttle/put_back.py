@@ -279,14 +279,14 @@ def copying_of(lease: ThrottleLease, view: AnyView) -> frozenset[TopicPartition]
     catches up without a throttle, as any restarted broker does; with an empty disk it copies everything like that.
     `absent_receivers` says so to people.
     """
-    found = set()
+    found, moving = set(), view.moving
     for topic_partition, (sending, receiving) in _listed(lease).items():
         partition = view.partitions.get(topic_partition)
         if partition is None:
             continue
         ours = receiving & {*partition.replicas, *(view.reassignments or {}).get(topic_partition, ())}
         behind = ours - set(partition.isr)
-        if topic_partition in view.moving:
+        if topic_partition in moving:
             behind = ours
         elif _has_ended(partition, sending | receiving):
             behind &= frozenset(view.brokers)
