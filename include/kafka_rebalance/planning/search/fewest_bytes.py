@@ -188,7 +188,7 @@ def _helped(frame: Frame, placement: Placement, asked: Bands) -> int:
 
 _OF_A_RACK = 35_000  # variables of one rack's program, which takes about a second
 _PRICED = 55_000  # of the program of a dive, which looks at few of its columns
-_NEAR = 1.02  # times the bound; of a plan that is nearer, no rack is searched
+_NEAR = 1.03  # times the bound; of a plan that is nearer, no rack is searched
 _SPARE = 5  # crowded replicas fewer than may be, in a dive: rounding may add some
 _CHEAPEST = 400  # variables that the step frees beside those where lists and relaxation differ
 _DRAWS = 4_000  # roundings of the relaxation: giant replicas decide, and most roundings are dear to mend
