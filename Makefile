@@ -142,12 +142,16 @@ bench-month: setup  ## simulate thirty nights of one cluster: growth, arrivals, 
 	$(BIN)/python -m bench.month
 
 .PHONY: bench-execution
-bench-execution: setup  ## measure moves of empty partitions, with the product and bare, and latencies beside a move, into docs/
+bench-execution: setup  ## measure moves of empty partitions, with the product and bare, into docs/
 	$(BIN)/python -m bench.execution.with_zookeeper
 
 .PHONY: bench-execution-kraft
 bench-execution-kraft: setup  ## measure the same without ZooKeeper
 	$(BIN)/python -m bench.execution.without_zookeeper
+
+.PHONY: bench-clients
+bench-clients: setup  ## measure latencies of clients beside throttled moves, on three versions; eight minutes, into docs/
+	$(BIN)/python -m bench.execution.clients
 
 .PHONY: bench-rolling
 bench-rolling: setup  ## compute how long plans take with batches and without, on paper; ten minutes, into docs/

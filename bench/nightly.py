@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException
@@ -88,7 +89,7 @@ def one_try(name: str) -> int:
         dag_id="kafka_balance_check", run_id="nightly", triggering_user_name=None, run_type="scheduled"
     )
     try:
-        verdict = run_step(STEP, run, name)
+        verdict: Any = run_step(STEP, run, name)
     except AirflowFailException as final:
         print(final)
         return FINAL

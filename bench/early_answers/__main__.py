@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import airflow
@@ -87,11 +88,11 @@ def measure(home: Path, database: Postgres, runs: int) -> list[tuple[str, str]]:
             wait_for_dag(client, dag_id)
         for delay in DELAYS:
             for dag_id, name in (("asks_once", "asked once"), ("asks_again", "asked again")):
-                ended = _several(runs, lambda dag_id=dag_id, delay=delay: answered(client, dag_id, delay))
+                ended = _several(runs, partial(answered, client, dag_id, delay))
                 rows.append((f"answer after {delay:g} s, {name}", _counted(ended)))
                 print(*rows[-1], flush=True)
         for age in AGES:
-            ended = _several(runs, lambda age=age: followed(client, age))
+            ended = _several(runs, partial(followed, client, age))
             rows.append((f"event of a trigger {age:g} s old", _counted(ended)))
             print(*rows[-1], flush=True)
     return rows

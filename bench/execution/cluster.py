@@ -53,7 +53,9 @@ class Bare:
         """Creates topics with as many partitions as these batches have."""
         self._client = client
         numbers = {entry: number for topic in _by_topic(batches) for number, entry in enumerate(topic)}
-        self._lists = {(f"bare-{topic}", n): (n % BROKERS + 1,) for (topic, _), n in numbers.items()}
+        self._lists: dict[Entry, tuple[int, ...]] = {
+            (f"bare-{topic}", n): (n % BROKERS + 1,) for (topic, _), n in numbers.items()
+        }
         self._batches = [[(f"bare-{entry[0]}", numbers[entry]) for entry in batch] for batch in batches]
         for topic in sorted({topic for topic, _ in self._lists}):
             lists = {number: replicas for (name, number), replicas in self._lists.items() if name == topic}

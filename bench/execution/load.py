@@ -12,7 +12,7 @@ import struct
 import threading
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -140,16 +140,3 @@ def _read(bootstrap_servers: str, topic: str, partitions: int, stop: threading.E
                 fetched.extend((sent, (now - sent) * 1000))
     finally:
         consumer.close()
-
-
-def table(found: Mapping[str, tuple[Latencies, str]]) -> Iterator[str]:
-    """One line for each window; `found` also says what moved in it. The ratio is to the first window."""
-    quiet = next(iter(found.values()))[0]
-    yield "| while | moved | records | produce p50 ms | p99 ms | ÷ quiet | fetch p50 ms | p99 ms | ÷ quiet |"
-    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
-    for name, (one, moved) in found.items():
-        yield (
-            f"| {name} | {moved} | {one.records:,} | {one.produced[0]:.1f} | {one.produced[1]:.1f} | "
-            f"{one.produced[1] / quiet.produced[1]:.2f} | {one.fetched[0]:.1f} | {one.fetched[1]:.1f} | "
-            f"{one.fetched[1] / quiet.fetched[1]:.2f} |"
-        )

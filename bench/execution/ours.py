@@ -43,7 +43,14 @@ def set_up_airflow(folder: Path, cluster: LocalCluster, partitions_per_batch: in
 class Ours:
     """One run. The caller calls its steps in order."""
 
-    def __init__(self, run_id: str, lists: Lists, bytes_per_second: int, partitions_per_batch: int) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        lists: Lists,
+        bytes_per_second: int,
+        partitions_per_batch: int,
+        from_bytes_per_second: int | None = None,
+    ) -> None:
         plan = [{"topic": topic, "partition": p, "replicas": list(replicas)} for (topic, p), replicas in lists.items()]
         self.state: dict[str, Any] = {
             "dag_id": "kafka_rebalance",
@@ -54,6 +61,7 @@ class Ours:
                 "plan": json.dumps({"version": 1, "partitions": plan}),
                 "candidates": ["leaders_only"],
                 "throttle_bytes_per_second": bytes_per_second,
+                "throttle_from_bytes_per_second": from_bytes_per_second,
                 # Empty copies load no broker, so only the number of partitions limits a batch.
                 "copies_per_broker": 100_000,
                 "partitions_per_batch": partitions_per_batch,
@@ -80,7 +88,7 @@ class Ours:
     def batches(self) -> list[list[Entry]]:
         """The partitions of each batch."""
         return [
-            [tuple(move.topic_partition) for move in batch.moves]
+            [(move.topic_partition.topic, move.topic_partition.partition) for move in batch.moves]
             for batch in read_candidate(self.folder, "given").batches
         ]
 
@@ -101,7 +109,7 @@ class Ours:
             elsewhere += time.monotonic() - began
             return advance(visit, seen)
 
-        request_batch.Visit.advance = advance_later  # type: ignore[method-assign]
+        request_batch.Visit.advance = advance_later  # type: ignore[method-assign, assignment]
         try:
             with Triggerer() as triggerer:
                 next_call: Call | None = self._operator().execute

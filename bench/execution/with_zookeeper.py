@@ -1,9 +1,8 @@
 """What execution costs: `make bench-execution` writes it into docs/evidence/execution.md.
 
-First it moves thousands of empty partitions in one plan with the product. Between the product's batches it writes the
-same kind of batches bare: each as soon as the one before has gone, and nothing else. Then it measures produce and fetch
-latencies of a steady load, while nothing moves and while data moves with and without throttle. Every cluster is three
-real brokers on this machine.
+It moves thousands of empty partitions in one plan with the product. Between the product's batches it writes the same
+kind of batches bare: each as soon as the one before has gone, and nothing else. The cluster is three real brokers on
+this machine.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.execution.cluster import BROKERS, LOCK, Bare, Created, elsewhere, make_topics, move, started
-from bench.execution.load import Latencies, Seen, load, table
+from bench.execution.cluster import LOCK, Bare, Created, make_topics, started
 from bench.execution.ours import Ours, set_up_airflow
 from bench.pages import write_section
 
@@ -26,8 +24,6 @@ SECTION = "bench-execution"
 BARE_EVERY = 4  # product batches for each bare batch
 WARM_UP, TRIPS = 4, 4
 NO_THROTTLE = 100_000_000  # bytes per second; the partitions are empty
-BULK, MOVED_PARTITIONS, MOVED_BYTES, THROTTLE = "bulk", 6, 300_000_000, 5_000_000
-LOAD, LOAD_PARTITIONS, QUIET_SECONDS, REST_SECONDS = "load", 6, 20.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,66 +127,18 @@ def measure_batches(version: str, partitions: int, topics: int, per_batch: int) 
         )
 
 
-def measure_load(version: str) -> dict[str, tuple[Latencies, str]]:
-    with tempfile.TemporaryDirectory() as folder, started(version) as (cluster, client):
-        set_up_airflow(Path(folder), cluster, MOVED_PARTITIONS)
-        lists = {p: tuple(elsewhere_by(p, step) for step in range(BROKERS)) for p in range(LOAD_PARTITIONS)}
-        cluster.create_topic(LOAD, lists, {"min.insync.replicas": 2})
-        cluster.create_topic(BULK, {p: (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)})
-        cluster.produce(BULK, dict.fromkeys(range(MOVED_PARTITIONS), MOVED_BYTES // MOVED_PARTITIONS))
-        before = {(BULK, p): (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)}
-        after = {entry: elsewhere(replicas) for entry, replicas in before.items()}
-        run = Ours("throttled", after, THROTTLE, MOVED_PARTITIONS)
-        run.approve()
-        quiet, windows = [], {}
-        with load(cluster.bootstrap_servers, LOAD, LOAD_PARTITIONS) as running:
-            time.sleep(REST_SECONDS)
-            quiet.append(_rest(QUIET_SECONDS))
-            run.hold()
-            first = Created(client)
-            began = time.monotonic()
-            run.reassign()
-            windows["a throttled move"] = began + first.later_than(began), time.monotonic()
-            run.finish()
-            time.sleep(REST_SECONDS)
-            quiet.append(_rest(QUIET_SECONDS))
-            windows["the same move back, without throttle"] = move(client, before)
-            seen: Seen = running.stop()
-        if seen.refused:
-            raise SystemExit(f"{seen.refused} records were refused.")
-        found = {"nothing moves, before and between": (seen.during(quiet), "–")}
-        for name, (start, end) in windows.items():
-            found[name] = seen.during([(start, end)]), f"{MOVED_BYTES / 1e6:.0f} MB in {end - start:.0f} s"
-        return found
-
-
-def elsewhere_by(partition: int, step: int) -> int:
-    return (partition + step) % BROKERS + 1
-
-
-def _rest(seconds: float) -> tuple[float, float]:
-    began = time.monotonic()
-    time.sleep(seconds)
-    return began, time.monotonic()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--version", default="3.9.2")
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--topics", type=int, default=50)
     parser.add_argument("--per-batch", type=int, default=250, help="most partitions in a batch, for the policy")
-    parser.add_argument("--only", choices=("batches", "load"))
     parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
     asked = parser.parse_args()
     logging.disable(logging.WARNING)
-    lines: list[str] = []
-    if asked.only != "load":
-        lines += measure_batches(asked.version, asked.partitions, asked.topics, asked.per_batch).lines()
-    if asked.only != "batches":
-        lines += ["", *table(measure_load(asked.version))]
+    lines = [*measure_batches(asked.version, asked.partitions, asked.topics, asked.per_batch).lines()]
     say("\n".join(lines))
-    if not (asked.print_only or asked.only):
+    if not asked.print_only:
         write_section(SECTION, lines)
 
 

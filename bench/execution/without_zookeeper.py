@@ -18,25 +18,14 @@ from pathlib import Path
 
 from kafka import KafkaAdminClient, TopicPartition
 
-from bench.execution.load import Seen, load, table
 from bench.execution.ours import Ours, set_up_airflow
-from bench.execution.with_zookeeper import (
-    LOAD,
-    LOAD_PARTITIONS,
-    MOVED_BYTES,
-    NO_THROTTLE,
-    THROTTLE,
-    TRIPS,
-    say,
-    seconds_of,
-)
+from bench.execution.with_zookeeper import NO_THROTTLE, TRIPS, say, seconds_of
 from bench.pages import write_section
 from kafka_rebalance.local_cluster import LocalCluster
 from kafka_rebalance.local_cluster.jars.locked_jars import KRAFT_VERSIONS
 
 SECTION = "bench-execution-kraft"
 BROKERS, AT_ONCE, POLL_SECONDS = 4, 500, 0.1
-BULK, MOVED_PARTITIONS, REST_SECONDS = "bulk", 6, 20.0
 
 Lists = dict[tuple[str, int], tuple[int, ...]]
 
@@ -109,53 +98,19 @@ def batch_lines(version: str, partitions: int, topics: int, per_batch: int) -> I
     )
 
 
-def load_lines(version: str) -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder, started(version) as cluster:
-        set_up_airflow(Path(folder), cluster, MOVED_PARTITIONS)
-        lists = {p: tuple((p + step) % BROKERS + 1 for step in range(3)) for p in range(LOAD_PARTITIONS)}
-        cluster.create_topic(LOAD, lists, {"min.insync.replicas": 2})
-        cluster.create_topic(BULK, {p: (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)})
-        cluster.produce(BULK, dict.fromkeys(range(MOVED_PARTITIONS), MOVED_BYTES // MOVED_PARTITIONS))
-        after = elsewhere({(BULK, p): (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)})
-        run = Ours("throttled", after, THROTTLE, MOVED_PARTITIONS)
-        run.approve()
-        with load(cluster.bootstrap_servers, LOAD, LOAD_PARTITIONS) as running:
-            time.sleep(REST_SECONDS / 2)
-            began = time.monotonic()
-            time.sleep(REST_SECONDS)
-            quiet = began, time.monotonic()
-            run.hold()
-            began = time.monotonic()
-            run.reassign()
-            moving = began, time.monotonic()
-            run.finish()
-            seen: Seen = running.stop()
-        if seen.refused:
-            raise SystemExit(f"{seen.refused} records were refused.")
-        moved = f"{MOVED_BYTES / 1e6:.0f} MB in {moving[1] - moving[0]:.0f} s"
-        found = {"nothing moves, before": (seen.during([quiet]), "–")}
-        found["a throttled move"] = seen.during([moving]), moved
-    yield from table(found)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--version", default=KRAFT_VERSIONS[0], choices=KRAFT_VERSIONS)
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--topics", type=int, default=50)
     parser.add_argument("--per-batch", type=int, default=1_000, help="most partitions in a batch, for the policy")
-    parser.add_argument("--only", choices=("batches", "load"))
     parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
     asked = parser.parse_args()
     logging.disable(logging.WARNING)
-    lines: list[str] = []
-    if asked.only != "load":
-        lines += batch_lines(asked.version, asked.partitions, asked.topics, asked.per_batch)
-    if asked.only != "batches":
-        lines += ["", *load_lines(asked.version)]
+    lines = ["", *batch_lines(asked.version, asked.partitions, asked.topics, asked.per_batch)]
     say("\n".join(lines))
-    if not (asked.print_only or asked.only):
-        write_section(SECTION, ["", *lines])
+    if not asked.print_only:
+        write_section(SECTION, lines)
 
 
 if __name__ == "__main__":

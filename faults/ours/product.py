@@ -189,6 +189,8 @@ def approve_plan(state: State) -> dict[str, Any]:
         "snapshot_digest": proposals.snapshot_digest,
         "throttle_bytes_per_second": state["bytes_per_second"],
     }
+    if (lowest := state["params"].get("throttle_from_bytes_per_second")) is not None:
+        chosen["throttle_from_bytes_per_second"] = lowest
     return _approved(xcom, json_files.read_json(folder, json_files.SNAPSHOT), chosen)
 
 
