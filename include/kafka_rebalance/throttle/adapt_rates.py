@@ -90,7 +90,7 @@ class RateWatch:
         self._next_look = now + LOOK_SECONDS
         try:
             lease, steps = read_copy(self._folder), RATE_STEPS_FILE.read_if_there(self._folder)
-            if lease is None or steps is None or not _may_change(lease) or _is_young(steps, now):
+            if lease is None or steps is None or _is_young(steps, now) or not (lease.adapts and _is_in_force(lease)):
                 return False
             with keep_wire(connection.kafka):
                 judged = self._judge(connection, cluster, lease, _read_rates(cluster, lease), steps, now, moves)
@@ -126,7 +126,7 @@ class RateWatch:
         fence = cluster.lock.read_own_fence(owner)
         lease = kept.read_open_in(self._folder)
         self._next_look = now + LOOK_SECONDS
-        if lease is None or not lease.ladder or not lease.is_set or lease.handed_over_at is not None:
+        if lease is None or not lease.ladder or not _is_in_force(lease):
             self.last = None
             return
         configs = _read_rates(cluster, lease)
@@ -236,8 +236,9 @@ def _interval(cost_seconds: float) -> float:
     return max(LOOK_SECONDS, cost_seconds / LOOK_SHARE)
 
 
-def _may_change(lease: ThrottleLease) -> bool:
-    return lease.adapts and lease.is_set and lease.handed_over_at is None
+def _is_in_force(lease: ThrottleLease) -> bool:
+    """Whether the run itself still holds the throttle, and need have set it."""
+    return lease.is_set and lease.handed_over_at is None
 
 
 def _read_rates(cluster: OpenCluster, lease: ThrottleLease) -> dict[str, dict[str, str]]:

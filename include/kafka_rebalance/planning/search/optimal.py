@@ -710,9 +710,7 @@ class Besides(NamedTuple):
 
     spreads_leaders: bool = False  # in their best order topics have no more excess leaders than now
     crowds_no_more: bool = False  # topics crowd brokers with no more replicas in total than now
-    spreads_topics: bool = (
-        False  # of topics of `spread_topics` no broker holds more than its ceiling, or than known lists
-    )
+    spreads_topics: bool = False  # no broker holds more of a topic to spread than its ceiling, or than known lists
 
 
 NOTHING = Besides()
